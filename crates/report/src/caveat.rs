@@ -2,7 +2,7 @@
 
 use record::{Comparison, Disturber, Fact, Finding, Metric, Offer, Part, Severity};
 
-use crate::fact::{self, FindingLine};
+use crate::finding_lines::{self, FindingLine};
 use crate::text::listed;
 use crate::{validity, view};
 
@@ -70,7 +70,7 @@ fn is_latency(metric: Metric, offer: Offer) -> bool {
 pub(crate) fn lines(part: &Part) -> Vec<FindingLine> {
     let (primary, _) = view::split_comparisons(part);
     let weakening: Vec<u32> = primary.iter().flat_map(|c| weakening(part, c)).collect();
-    let lines = fact::finding_lines_of(part, |index, finding| match primary.is_empty() {
+    let lines = finding_lines::those(part, |index, finding| match primary.is_empty() {
         true => finding.severity == Severity::Warning,
         false => weakening.contains(&index),
     });
@@ -87,7 +87,7 @@ pub(crate) fn elsewhere(part: &Part) -> Vec<FindingLine> {
 /// The warnings about a variant's throughput, one line for each kind.
 pub(crate) fn of_variant(part: &Part, variant: usize) -> Vec<FindingLine> {
     let offer = view::capacity(part, variant).map_or(Offer::Closed, |summary| summary.offer);
-    fact::finding_lines_of(part, |_, finding| {
+    finding_lines::those(part, |_, finding| {
         finding.severity == Severity::Warning
             && finding.variant == Some(variant as u32)
             && touches(&finding.fact, Metric::Throughput, offer)

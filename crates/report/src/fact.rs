@@ -11,215 +11,23 @@ use crate::text::{listed, plural};
 use crate::verdict::words::{self, Rounding, percent, signed_percent};
 use crate::{disruption, ledger as equations, setting, view};
 
-/// One line for all findings of one kind: the worst one, and where else it occurred.
-pub(crate) struct FindingLine {
-    /// Severity.
-    pub(crate) severity: Severity,
-    /// The text, without a full stop.
-    pub(crate) words: String,
-    /// The last line of the stack's log, if requests failed.
-    pub(crate) log: Option<String>,
-    /// Indices of these findings in [`Part::findings`].
-    pub(crate) findings: Vec<u32>,
-}
-
-impl FindingLine {
-    /// The whole line, without a full stop.
-    pub(crate) fn line(&self) -> String {
-        match &self.log {
-            Some(log) => format!("{}; last line of its log: {log}", self.words),
-            None => self.words.clone(),
-        }
-    }
-}
-
-/// All findings of a part, most severe first.
-pub(crate) fn finding_lines(part: &Part) -> Vec<FindingLine> {
-    finding_lines_of(part, |_, _| true)
-}
-
-/// The findings selected by index, grouped by kind, most severe first.
-pub(crate) fn finding_lines_of(
-    part: &Part,
-    wanted: impl Fn(u32, &Finding) -> bool,
-) -> Vec<FindingLine> {
-    let mut kinds: Vec<Vec<(u32, &Finding)>> = Vec::new();
-    for (index, finding) in (0..).zip(&part.findings).filter(|(i, finding)| wanted(*i, finding)) {
-        match kinds.iter_mut().find(|kind| is_one_kind(kind[0].1, finding)) {
-            Some(kind) => kind.push((index, finding)),
-            None => kinds.push(vec![(index, finding)]),
-        }
-    }
-    kinds.sort_by_key(|kind| std::cmp::Reverse(kind[0].1.severity));
-    kinds.iter().map(|kind| in_one(part, kind)).collect()
-}
-
-/// Whether two findings share a line: same check, and same variant unless they only describe the
-/// machine or the requests.
-fn is_one_kind(a: &Finding, b: &Finding) -> bool {
-    let same_source = match (&a.fact, &b.fact) {
-        (Fact::Ledger { gap: a }, Fact::Ledger { gap: b }) => a.law == b.law,
-        (Fact::Discarded { offer: a, .. }, Fact::Discarded { offer: b, .. }) => a == b,
-        (Fact::Uneven { source: a, .. }, Fact::Uneven { source: b, .. }) => a == b,
-        (Fact::AcceptQueue { counter: a, .. }, Fact::AcceptQueue { counter: b, .. }) => a == b,
-        (Fact::Resent { counter: a, .. }, Fact::Resent { counter: b, .. }) => a == b,
-        (Fact::Unchecked { what: a }, Fact::Unchecked { what: b }) => a == b,
-        (a, b) => a.check() == b.check(),
+/// A finding with what to do about it: one line without a full stop.
+pub fn words(part: &Part, finding: &Finding) -> String {
+    let log = match &finding.fact {
+        Fact::Failures { log: Some(log), .. } => format!("; last line of its log: {log}"),
+        _ => String::new(),
     };
-    let same_variant = a.variant == b.variant || (!a.is_invalid() && is_shared(&a.fact));
-    same_source && a.severity == b.severity && same_variant
-}
-
-/// Whether variants share a line about this fact.
-fn is_shared(fact: &Fact) -> bool {
-    matches!(
-        fact,
-        Fact::Drift { .. }
-            | Fact::NotServed
-            | Fact::BodyVaries { .. }
-            | Fact::Unchecked { .. }
-            | Fact::FewRequests { .. }
-            | Fact::Ports { .. }
-            | Fact::TimeWait { .. }
-            | Fact::Resent { .. }
-            | Fact::Killed { .. }
-            | Fact::Tracked
-    )
-}
-
-fn in_one(part: &Part, kind: &[(u32, &Finding)]) -> FindingLine {
-    let (_, first) = kind[0];
-    // The first of equals, so that the line names the earliest block.
-    let worst = kind.iter().map(|(_, finding)| *finding).fold(first, |worst, finding| {
-        if size(&finding.fact) > size(&worst.fact) { finding } else { worst }
-    });
-    let mut more: Vec<u32> = kind.iter().filter_map(|(_, finding)| finding.block).collect();
-    more.sort_unstable();
-    more.dedup();
-    more.retain(|block| Some(*block) != worst.block);
-    let mut others: Vec<String> = kind
-        .iter()
-        .filter(|(_, finding)| finding.variant != worst.variant)
-        .filter_map(|(_, finding)| Some(view::name(part, finding.variant?).to_owned()))
-        .collect();
-    others.sort_unstable();
-    others.dedup();
-    let total = total_failures(part, kind, worst);
-    let mut words = total.clone().unwrap_or_else(|| clause(part, worst));
-    if !others.is_empty() {
-        words += &format!("; also {}", listed(&others));
-    }
-    // A part of one block needs no block number.
-    if let Some(block) = worst.block.filter(|_| total.is_none() && part.blocks.len() > 1) {
-        words += &match block {
-            0 => " (calibration".to_owned(),
-            block => format!(" (block {block}"),
-        };
-        words += &match more.len() as u64 {
-            0 => ")".to_owned(),
-            n => format!(", and in {})", plural(n, "more block")),
-        };
-    }
-    let log = match &worst.fact {
-        Fact::Failures { log, .. } => log.clone(),
-        _ => None,
-    };
-    FindingLine {
-        severity: worst.severity,
-        words,
-        log,
-        findings: kind.iter().map(|(index, _)| *index).collect(),
-    }
-}
-
-/// Failures in several blocks are shown with the variant's whole ledger.
-fn total_failures(part: &Part, kind: &[(u32, &Finding)], worst: &Finding) -> Option<String> {
-    let Fact::Failures { .. } = worst.fact else { return None };
-    let variant = part.variants.get(worst.variant? as usize).filter(|_| kind.len() > 1)?;
-    let (counts, errors) = (&variant.ledger.counts, &variant.ledger.errors);
-    let failed = failed(counts.failed, counts.sent, errors);
-    (counts.failed > 0).then(|| match part.variants.len() {
-        1 => failed,
-        _ => format!("{}: {failed}", variant.name),
-    })
+    clause(part, finding) + &log
 }
 
 /// `52,555 of 100,471 requests failed (52,555 status 502)`.
-fn failed(failed: u64, sent: u64, kinds: &ledger::Errors) -> String {
+pub(crate) fn failed(failed: u64, sent: u64, kinds: &ledger::Errors) -> String {
     let kinds = match equations::failures(kinds) {
         none if none.is_empty() => String::new(),
         kinds => format!(" ({kinds})"),
     };
     let requests = if sent == 1 { "request" } else { "requests" };
     format!("{} of {} {requests} failed{kinds}", format_count(failed), format_count(sent))
-}
-
-/// The size of a finding, compared with others of its kind.
-fn size(fact: &Fact) -> f64 {
-    match fact {
-        Fact::WarmUp { watched } => watched.0 as f64,
-        Fact::NullServer { factor, .. } => -factor,
-        Fact::NetworkLimited { by: NetworkLimit::Bytes { used_per_s, carried_per_s } } => {
-            used_per_s / carried_per_s
-        }
-        Fact::NetworkLimited { by: NetworkLimit::RoundTrip { round_trip, .. } } => {
-            round_trip.0 as f64
-        }
-        Fact::ClientBusy { share, .. }
-        | Fact::Idle { share, .. }
-        | Fact::Conntrack { share, .. } => *share,
-        Fact::Ledger { gap } => gap.difference().unsigned_abs() as f64,
-        Fact::TrialsDiffer { trials, session } => trials.abs_diff(*session) as f64,
-        Fact::SeriesChanged { now, before, .. } => now.abs_diff(*before) as f64,
-        Fact::Failures { failed, .. } => *failed as f64,
-        Fact::Discarded { discarded, .. } => *discarded as f64,
-        Fact::Lateness { p99, .. } => p99.0 as f64,
-        Fact::Uneven { here, there, .. } => (here - there).abs(),
-        Fact::Throttled { times } => *times as f64,
-        Fact::Neighbours { cpus, .. } => *cpus,
-        Fact::AcceptQueue { rise, .. } | Fact::Resent { rise, .. } | Fact::TimeWait { rise } => {
-            *rise as f64
-        }
-        Fact::Ports { changes } => *changes as f64,
-        Fact::Drift { change } => change.abs(),
-        Fact::NotSteady { trials, of } => f64::from(*trials) / f64::from((*of).max(1)),
-        Fact::Unsustained { achieved, .. } => -achieved,
-        Fact::FewRequests { fewest, .. } => -(*fewest as f64),
-        Fact::Edges { mean, .. } => mean.abs(),
-        Fact::LongStops { stopped, slice, .. } => stopped.0 as f64 / (slice.0 as f64).max(1.0),
-        Fact::ShortSlices { p99, .. } => p99.0 as f64,
-        Fact::RareStalls { longest, .. } => longest.0 as f64,
-        Fact::TimeWaitSockets { more, .. } => *more as f64,
-        Fact::Baseline { .. }
-        | Fact::ServedUnreadable { .. }
-        | Fact::Uncounted { .. }
-        | Fact::StackFailed { .. }
-        | Fact::ActionFailed { .. }
-        | Fact::Killed { .. }
-        | Fact::Unpinned { .. }
-        | Fact::Governor { .. }
-        | Fact::NotServed
-        | Fact::Answers { .. }
-        | Fact::BodyVaries { .. }
-        | Fact::ErrorPage { .. }
-        | Fact::Unchecked { .. }
-        | Fact::Standing
-        | Fact::Tracked => 0.0,
-    }
-}
-
-/// A finding in one line, for progress output.
-pub fn note(part: &Part, finding: &Finding) -> String {
-    words(part, finding)
-}
-
-/// A finding with what to do about it: one line without a full stop.
-pub(crate) fn words(part: &Part, finding: &Finding) -> String {
-    let log = match &finding.fact {
-        Fact::Failures { log: Some(log), .. } => format!("; last line of its log: {log}"),
-        _ => String::new(),
-    };
-    clause(part, finding) + &log
 }
 
 /// What of the network limits the figures, and what to do.
@@ -239,7 +47,7 @@ fn network(by: NetworkLimit) -> String {
     }
 }
 
-fn clause(part: &Part, finding: &Finding) -> String {
+pub(crate) fn clause(part: &Part, finding: &Finding) -> String {
     // A single variant need not be named.
     let variant = finding.variant.filter(|_| part.variants.len() > 1);
     let name = variant.map(|variant| view::name(part, variant));
@@ -316,8 +124,8 @@ fn clause(part: &Part, finding: &Finding) -> String {
             of(lateness(*p99, *limit, *shared_cpus, &lower_rate(part, finding.variant, LATE_SHARE)))
         }
         Fact::Uneven { source, other, here, there, p, log_bound } => {
-            let means = (*here, *there);
-            uneven(subject, view::name(part, *other), *source, means, *p, *log_bound)
+            let other = view::name(part, *other);
+            uneven(subject, other, *source, *here, *there, *p, *log_bound)
         }
         Fact::StackFailed { error } => of(error.clone()),
         Fact::ActionFailed { action, step, outcome, log } => {
@@ -660,44 +468,54 @@ fn unequal(gap: &Discrepancy) -> String {
     }
 }
 
-/// An uneven disturbance.
+/// An uneven disturbance, which affected a variant and the other one in these shares of their time;
+/// lateness in seconds.
 fn uneven(
     name: &str,
     other: &str,
     source: Disturber,
-    (here, there): (f64, f64),
+    here: f64,
+    there: f64,
     p: f64,
     log_bound: Option<f64>,
 ) -> String {
-    let share = |share: f64| percent(share.clamp(0.0, 1.0), Rounding::Nearest);
-    let seen = match source {
-        Disturber::OtherProcesses => format!(
-            "other processes were busy during {} of {name}'s slices and {} of {other}'s",
-            share(here),
-            share(there)
+    let [share, other_share] =
+        [here, there].map(|share| percent(share.clamp(0.0, 1.0), Rounding::Nearest));
+    let [late, other_late] = [here, there].map(|late_s| Nanos::from_secs_f64(late_s.max(0.0)));
+    let (seen, metrics, remedy) = match source {
+        Disturber::OtherProcesses => (
+            format!(
+                "other processes were busy during {share} of {name}'s slices and {other_share} of \
+                 {other}'s"
+            ),
+            "throughput",
+            "find and stop the process that runs alongside it",
         ),
-        Disturber::Steal => format!(
-            "the hypervisor took {} of the CPU time in {name}'s slices and {} in {other}'s",
-            share(here),
-            share(there)
+        Disturber::Steal => (
+            format!(
+                "the hypervisor took {share} of the CPU time in {name}'s slices and {other_share} \
+                 in {other}'s"
+            ),
+            "throughput and CPU per request",
+            "use a machine with dedicated CPUs",
         ),
-        Disturber::Throttling => format!(
-            "a CPU quota throttled {} of {name}'s slices and {} of {other}'s",
-            share(here),
-            share(there)
+        Disturber::Throttling => (
+            format!(
+                "a CPU quota throttled {share} of {name}'s slices and {other_share} of {other}'s"
+            ),
+            "throughput",
+            "lift the quota, or offer less load",
         ),
-        Disturber::Lateness => format!(
-            "1% of requests to {name} were sent more than {} late, to {other} more than {}",
-            Nanos::from_secs_f64(here.max(0.0)),
-            Nanos::from_secs_f64(there.max(0.0))
+        Disturber::Lateness => (
+            format!(
+                "1% of requests to {name} were sent more than {late} late, to {other} more than \
+                 {other_late}"
+            ),
+            "p50",
+            "offer a lower rate with --open-share, or give the client its own CPUs",
         ),
     };
     if let Some(log_bound) = log_bound {
-        let metrics = match source {
-            Disturber::Steal => "throughput and CPU per request",
-            Disturber::OtherProcesses | Disturber::Throttling => "throughput",
-            Disturber::Lateness => "p50",
-        };
         let bound = words::widening(log_bound);
         return format!("{seen}: the interval of {metrics} is widened by {bound}");
     }
@@ -705,17 +523,8 @@ fn uneven(
         p if p < 0.001 => "less than 0.1%".to_owned(),
         p => percent(p, Rounding::Nearest),
     };
-    let remedy = match source {
-        Disturber::OtherProcesses => "find and stop the process that runs alongside it",
-        Disturber::Steal => "use a machine with dedicated CPUs",
-        Disturber::Throttling => "lift the quota, or offer less load",
-        Disturber::Lateness => {
-            "offer a lower rate with --open-share, or give the client its own CPUs"
-        }
-    };
     format!(
-        "{seen}; this happens by chance in {chance} of runs, so the ratio may be biased: \
-        {remedy}"
+        "{seen}; this happens by chance in {chance} of runs, so the ratio may be biased: {remedy}"
     )
 }
 

@@ -1,38 +1,20 @@
 //! The text of every finding.
 
-use record::{Exchange, Load, Variant};
+use record::Variant;
 
 use super::*;
+use crate::finding_lines::{self, FindingLine};
 
 fn variant(name: &str) -> Variant {
-    Variant {
-        name: name.to_owned(),
-        commands: vec![],
-        target: String::new(),
-        served_by: None,
-        skipped: None,
-        ceiling: false,
-        ledger: ledger::Ledger::default(),
-        summaries: vec![],
-    }
+    Variant { name: name.to_owned(), ..Variant::default() }
 }
 
 fn part(names: &[&str]) -> Part {
     Part {
         name: "main".to_owned(),
-        question: String::new(),
-        layout: record::Layout::default(),
-        load: Load { exchange: Exchange::Http, ..Load::default() },
         variants: names.iter().map(|name| variant(name)).collect(),
-        blocks: vec![],
-        comparisons: vec![],
-        findings: vec![],
-        published: vec![],
-        changes: vec![],
         precision: 0.02,
-        quick: false,
-        independent_starts: false,
-        disturbance: None,
+        ..Part::default()
     }
 }
 
@@ -388,22 +370,12 @@ fn finding(block: u32, variant: u32, severity: Severity, fact: Fact) -> Finding 
     Finding { severity, block: Some(block), variant: Some(variant), fact }
 }
 
-fn block(index: u32) -> record::Block {
-    record::Block {
-        index,
-        started: base::Timestamp::UNIX_EPOCH,
-        elapsed: Nanos(1),
-        order: vec![],
-        state: record::BlockState::Complete,
-        canary: [Nanos(1); 2],
-        steal: None,
-        trials: vec![],
-        lives: vec![],
-    }
+fn block(index: u32) -> Block {
+    Block::new(index, base::Timestamp::UNIX_EPOCH, record::BlockState::Complete)
 }
 
 fn lines(part: &Part) -> Vec<String> {
-    finding_lines(part).iter().map(FindingLine::line).collect()
+    finding_lines::all(part).iter().map(FindingLine::line).collect()
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub fn json(run: &Run) -> Value {
     json!({
         "schema": 2,
         "run": run.id.as_str(),
-        "kind": run.kind.word(),
+        "kind": run.kind,
         "state": state_json(run.state),
         "verdict": RunVerdict::of(run).word(),
         "reasons": match RunVerdict::of(run) {

@@ -18,6 +18,7 @@ mod diff;
 mod disruption;
 mod fact;
 mod figures;
+mod finding_lines;
 mod gate;
 mod html;
 mod json;
@@ -41,7 +42,7 @@ pub use diff::{
     Direction, diff_failure_markdown, diff_json, diff_markdown, diff_sentence, diff_variables,
     metric_format, tracked,
 };
-pub use fact::note;
+pub use fact::words as note;
 pub use gate::{decide_conditions, gate, outcome_of_diff};
 pub use html::{Picture, html, pictures};
 pub use json::json;

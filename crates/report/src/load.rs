@@ -12,7 +12,7 @@ use crate::json_parts::{
 };
 use crate::text::{Style, bandwidth, fit, left, plural, right, width, wrap};
 use crate::validity::RunVerdict;
-use crate::{caveat, fact, ledger as equations, setting, validity, view};
+use crate::{caveat, fact, finding_lines, ledger as equations, setting, validity, view};
 
 /// Column names of [`LoadReport::times_rows`].
 pub(crate) const TIMES: [&str; 8] = ["min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
@@ -95,7 +95,7 @@ impl<'a> LoadReport<'a> {
     pub fn to_json(&self) -> Value {
         let LoadReport { run, part, variant, trial } = *self;
         let lines_of = |severity: Severity| -> Vec<String> {
-            let lines = fact::finding_lines(part).into_iter();
+            let lines = finding_lines::all(part).into_iter();
             lines.filter(|line| line.severity == severity).map(|line| line.line()).collect()
         };
         let threads = &trial.client;

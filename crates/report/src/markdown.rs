@@ -2,7 +2,7 @@
 
 use record::{Metric, Part, Run, Variant};
 
-use crate::fact::FindingLine;
+use crate::finding_lines::FindingLine;
 use crate::html::{Picture, pictures};
 use crate::load::{LoadReport, TIMES};
 use crate::text::{capitalised, one_line, shell};

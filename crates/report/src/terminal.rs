@@ -5,7 +5,7 @@ use std::ops::Range;
 use record::{Part, Run, RunKind, Severity};
 use stats::Verdict;
 
-use crate::fact::FindingLine;
+use crate::finding_lines::FindingLine;
 use crate::load::LoadReport;
 use crate::text::{Style, capitalised, fit, left, one_line, right, shell, width, wrap};
 use crate::{
@@ -34,6 +34,13 @@ pub fn terminal(run: &Run, style: &Style) -> String {
 
 /// Minimum width of the variants' names beside their figures.
 const NAME_MIN: usize = 7;
+
+/// A variant's figures in a table.
+struct Row<const N: usize> {
+    variant: usize,
+    is_bad: bool,
+    cells: [String; N],
+}
 
 struct Page<'a> {
     style: &'a Style,
@@ -119,10 +126,13 @@ impl Page<'_> {
             return;
         }
         self.blank();
-        let measured: Vec<usize> = losses.iter().map(|of| of.variant).collect();
-        let rows: Vec<_> = losses.iter().map(disruption::Losses::cells).collect();
-        let bad: Vec<bool> = losses.iter().map(|of| of.lost > 0).collect();
-        self.columns(part, &measured, &bad, &disruption::HEADS, &rows);
+        let row = |of: &disruption::Losses<'_>| Row {
+            variant: of.variant,
+            is_bad: of.lost > 0,
+            cells: of.cells(),
+        };
+        let rows: Vec<_> = losses.iter().map(row).collect();
+        self.columns(part, &disruption::HEADS, &rows);
         self.paragraph(disruption::LEGEND, 2, |line| self.style.dim(line));
         for of in &losses {
             let name = fit(&part.variants[of.variant].name, self.style.columns() / 2);
@@ -132,14 +142,16 @@ impl Page<'_> {
     }
 
     fn table(&mut self, part: &Part) {
-        let measured: Vec<usize> =
-            (0..part.variants.len()).filter(|v| part.variants[*v].skipped.is_none()).collect();
-        let rows: Vec<[String; 6]> = measured.iter().map(|v| row(part, *v)).collect();
+        let measured = (0..part.variants.len()).filter(|v| part.variants[*v].skipped.is_none());
+        let row = |variant: usize| Row {
+            variant,
+            is_bad: part.variants[variant].ledger.counts.failed > 0,
+            cells: row(part, variant),
+        };
+        let rows: Vec<Row<6>> = measured.map(row).collect();
         let heads =
             [view::throughput_unit(part), "95% interval", "p50", "p99", "CPU/req", "failed"];
-        let failed = |v: &usize| part.variants[*v].ledger.counts.failed > 0;
-        let bad: Vec<bool> = measured.iter().map(failed).collect();
-        self.columns(part, &measured, &bad, &heads, &rows);
+        self.columns(part, &heads, &rows);
         for variant in &part.variants {
             if let Some(reason) = &variant.skipped {
                 let name = fit(&variant.name, self.style.columns() / 2);
@@ -161,24 +173,16 @@ impl Page<'_> {
         }
     }
 
-    /// The rows of the `measured` variants, in several blocks if the terminal is narrow; those that
-    /// are `bad` are red.
-    fn columns<const N: usize>(
-        &mut self,
-        part: &Part,
-        measured: &[usize],
-        bad: &[bool],
-        heads: &[&str; N],
-        rows: &[[String; N]],
-    ) {
+    /// The rows, in several blocks if the terminal is narrow; the bad ones are red.
+    fn columns<const N: usize>(&mut self, part: &Part, heads: &[&str; N], rows: &[Row<N>]) {
         let mut columns = heads.map(width);
         for row in rows {
-            for (column, cell) in columns.iter_mut().zip(row) {
+            for (column, cell) in columns.iter_mut().zip(&row.cells) {
                 *column = (*column).max(width(cell));
             }
         }
         for range in self.beside_each_other(&columns) {
-            self.rows(part, (measured, bad), rows, (heads, &columns), range);
+            self.rows(part, heads, rows, &columns, range);
         }
     }
 
@@ -199,13 +203,13 @@ impl Page<'_> {
         ranges
     }
 
-    /// Some columns of the rows of all measured variants.
+    /// Some columns of all rows.
     fn rows<const N: usize>(
         &mut self,
         part: &Part,
-        (measured, bad): (&[usize], &[bool]),
-        rows: &[[String; N]],
-        (heads, columns): (&[&str; N], &[usize; N]),
+        heads: &[&str; N],
+        rows: &[Row<N>],
+        columns: &[usize; N],
         range: Range<usize>,
     ) {
         let figures: usize = columns[range.clone()].iter().map(|column| column + 2).sum();
@@ -223,10 +227,10 @@ impl Page<'_> {
         };
         let head = format!("{}{}", left("variant", margin), cells(&heads.map(str::to_owned)));
         self.line(&self.style.dim(&head));
-        for ((index, row), bad) in measured.iter().zip(rows).zip(bad) {
-            let variant = &part.variants[*index];
-            let mut figures = cells(row);
-            if *bad {
+        for row in rows {
+            let variant = &part.variants[row.variant];
+            let mut figures = cells(&row.cells);
+            if row.is_bad {
                 figures = self.style.bad(&figures);
             }
             if beside {

@@ -3,10 +3,10 @@
 use record::{Comparison, Metric, Part, Run, RunKind, RunState};
 use stats::Verdict;
 
-use crate::fact::{self, FindingLine};
+use crate::finding_lines::{self, FindingLine};
 use crate::text::{self, listed};
 use crate::verdict::words::{few_in_words, is_few};
-use crate::{setting, view};
+use crate::{fact, setting, view};
 
 /// What a run as a whole amounts to: `verdict` in its JSON, and its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ pub(crate) fn causes(part: &Part) -> Vec<FindingLine> {
         refused().any(|c| c.because.contains(&index))
     };
     // A bias that widens one metric's interval, which is a warning, may forbid another metric.
-    fact::finding_lines_of(part, |index, finding| match compared {
+    finding_lines::those(part, |index, finding| match compared {
         true => forbids(index),
         false => finding.is_invalid(),
     })
@@ -155,14 +155,14 @@ pub(crate) fn of_part(part: &Part) -> Vec<String> {
 
 /// Why one comparison is INVALID, without a full stop.
 pub(crate) fn because(part: &Part, comparison: &Comparison) -> String {
-    let lines = fact::finding_lines_of(part, |index, _| comparison.because.contains(&index));
+    let lines = finding_lines::those(part, |index, _| comparison.because.contains(&index));
     lines.iter().map(FindingLine::line).collect::<Vec<_>>().join("; ")
 }
 
 /// The findings that are not among [`causes`], with the metrics that they forbid.
 pub(crate) fn others(part: &Part) -> Vec<FindingLine> {
     let causes: Vec<u32> = causes(part).into_iter().flat_map(|finding| finding.findings).collect();
-    with_forbidden(part, fact::finding_lines_of(part, |index, _| !causes.contains(&index)))
+    with_forbidden(part, finding_lines::those(part, |index, _| !causes.contains(&index)))
 }
 
 /// The lines, each with the metrics whose verdicts it forbids.

@@ -76,7 +76,8 @@ impl Canvas {
     pub(crate) fn draw(
         &self,
         found: &[Series],
-        (from_s, until_s): (i64, i64),
+        from_s: i64,
+        until_s: i64,
         zone: &TimeZone,
         are_counts: bool,
     ) -> String {

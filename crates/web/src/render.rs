@@ -161,7 +161,7 @@ pub(crate) async fn render(State(shared): State<Shared>, parameters: Parameters)
                         let are_counts = found
                             .iter()
                             .all(|series| reader.flavor(&series.path) == Some(Flavor::Flow));
-                        canvas.draw(&found, (from_s, until_s), &zone, are_counts)
+                        canvas.draw(&found, from_s, until_s, &zone, are_counts)
                     }
                 };
                 drop(found);

@@ -1,5 +1,7 @@
 //! Reads runs from their rows.
 
+use std::fmt::Display;
+
 use base::{Nanos, RunId};
 use record::{Part, Run, RunKind, RunLine, Slice, Trial};
 use rusqlite::types::Type;
@@ -40,11 +42,18 @@ pub(crate) fn names(db: &Connection, name: &str) -> Result<Vec<RunId>> {
 /// The newest runs, newest first.
 pub(crate) fn list(db: &Connection, limit: usize) -> Result<Vec<RunLine>> {
     let _one_moment = db.unchecked_transaction()?;
-    let newest = "SELECT id FROM run ORDER BY started DESC, id DESC LIMIT ?1";
+    let newest =
+        "SELECT id, json -> 'line' AS json FROM run ORDER BY started DESC, id DESC LIMIT ?1";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let ids = rows(db, newest, [limit], |row| row.get(0).map(RunId))?;
-    let line = |id| run_with(db, id, |run| run.kind == RunKind::Load).map(|run| RunLine::of(&run));
-    ids.iter().map(line).collect()
+    // A run that has not ended, or was written by another version, has no line that can be read.
+    rows(db, newest, [limit], |row| {
+        json("run", row).or_else(|_| line(db, &row.get("id").map(RunId)?))
+    })
+}
+
+/// A run in one line, from its parts and blocks.
+pub(crate) fn line(db: &Connection, id: &RunId) -> Result<RunLine> {
+    run_with(db, id, |run| run.kind == RunKind::Load).map(|run| RunLine::of(&run))
 }
 
 /// A whole run.
@@ -74,9 +83,29 @@ fn run_with(db: &Connection, id: &RunId, wants_trials: impl Fn(&Run) -> bool) ->
             let key = params![id.as_str(), number, block.index];
             block.trials = rows(db, sql, key, |row| trial(db, row))?;
         }
+        check_variants(&part)?;
         run.parts.push(part);
     }
     Ok(run)
+}
+
+/// Refuses a part that mentions a variant that it does not have.
+fn check_variants(part: &Part) -> Result<()> {
+    let trials = part.blocks.iter().flat_map(|block| &block.trials);
+    let lives = part.blocks.iter().flat_map(|block| &block.lives);
+    let compared = part.comparisons.iter().flat_map(|both| [both.baseline, both.variant]);
+    let mut variants = trials
+        .map(|trial| ("trial", trial.variant))
+        .chain(lives.map(|life| ("block", life.variant)))
+        .chain(compared.map(|variant| ("part", variant)));
+    let count = part.variants.len();
+    match variants.find(|(_, variant)| *variant as usize >= count) {
+        None => Ok(()),
+        Some((table, variant)) => {
+            let cause = format!("variant {variant} is unknown, the part has {count} (from 0)");
+            Err(unreadable(table, cause))
+        }
+    }
 }
 
 fn trial(db: &Connection, row: &Row<'_>) -> Result<Trial> {
@@ -106,8 +135,10 @@ fn trial(db: &Connection, row: &Row<'_>) -> Result<Trial> {
 }
 
 fn json<T: DeserializeOwned>(table: &str, row: &Row<'_>) -> Result<T> {
-    serde_json::from_str(row.get_ref("json")?.as_str()?).map_err(|error| {
-        let cause = format!("{table}.json: {error}");
-        Error::FromSqlConversionFailure(0, Type::Text, cause.into())
-    })
+    serde_json::from_str(row.get_ref("json")?.as_str()?).map_err(|error| unreadable(table, error))
+}
+
+fn unreadable(table: &str, cause: impl Display) -> Error {
+    let cause = format!("{table}.json: {cause}");
+    Error::FromSqlConversionFailure(0, Type::Text, cause.into())
 }

@@ -101,9 +101,10 @@ impl Store {
         self.write(|tx| write::put_block(tx, run, part, block))
     }
 
-    /// Writes the end of the run and its other properties; parts and blocks stay as they are.
+    /// Writes the end of the run and its other properties; parts and blocks stay as they are, and
+    /// are not written again.
     pub fn finish(&mut self, run: &Run) -> Result<(), RecordError> {
-        self.write(|tx| write::put_run(tx, run))
+        self.write(|tx| write::finish_run(tx, run))
     }
 
     /// Reads a run in full, by its name, a prefix of its id, or `last`.

@@ -1,9 +1,11 @@
 //! Writes runs into their rows. Every function runs inside the caller's transaction.
 
-use base::{Nanos, RunId};
+use base::RunId;
 use record::{Block, BlockState, Distribution, Part, Run, Slice, Trial};
 use rusqlite::{Connection, Error, Params, Result, params};
 use serde::Serialize;
+
+use crate::read;
 
 /// Writes a new run, without its parts.
 pub(crate) fn insert_run(db: &Connection, run: &Run) -> Result<()> {
@@ -11,11 +13,15 @@ pub(crate) fn insert_run(db: &Connection, run: &Run) -> Result<()> {
     execute(db, sql, params![run.id.as_str(), json(run)?])
 }
 
-/// Overwrites what is known of the run itself.
-pub(crate) fn put_run(db: &Connection, run: &Run) -> Result<()> {
+/// Overwrites what is known of the run itself, and adds its line for the list: so a list need not
+/// read the parts and blocks of a run that has ended.
+pub(crate) fn finish_run(db: &Connection, run: &Run) -> Result<()> {
     let sql = "INSERT INTO run (id, json) VALUES (?1, ?2)
         ON CONFLICT (id) DO UPDATE SET json = excluded.json";
-    execute(db, sql, params![run.id.as_str(), json(run)?])
+    execute(db, sql, params![run.id.as_str(), json(run)?])?;
+    let line = read::line(db, &run.id)?;
+    let sql = "UPDATE run SET json = json_set(json, '$.line', json(?2)) WHERE id = ?1";
+    execute(db, sql, params![run.id.as_str(), json(&line)?])
 }
 
 /// Writes a part without its blocks, replacing an earlier version of it.
@@ -47,17 +53,7 @@ pub fn add_trial(
     block: u32,
     trial: &Trial,
 ) -> Result<()> {
-    let unfinished = Block {
-        index: block,
-        started: trial.started,
-        elapsed: Nanos::ZERO,
-        order: Vec::new(),
-        state: BlockState::Unfinished,
-        canary: [Nanos::ZERO; 2],
-        steal: None,
-        trials: Vec::new(),
-        lives: Vec::new(),
-    };
+    let unfinished = Block::new(block, trial.started, BlockState::Unfinished);
     let sql = "INSERT INTO block (run, part, block, json) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT DO NOTHING";
     execute(db, sql, params![run.as_str(), part as i64, block, json(&unfinished)?])?;

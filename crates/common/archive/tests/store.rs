@@ -59,6 +59,7 @@ proptest! {
             store.save_part(&run.id, index, part).unwrap();
         }
         store.finish(&run).unwrap();
+        prop_assert_eq!(store.list(1).unwrap(), [RunLine::of(&run)]);
         prop_assert_eq!(store.load("last").unwrap(), run);
     }
 }
@@ -204,6 +205,44 @@ fn the_list_is_newest_first_and_has_the_results() {
     let complete = run.parts.iter().flat_map(|p| &p.blocks).filter(|b| b.is_complete()).count();
     assert_eq!(lines[0].blocks, complete as u64);
     assert_eq!(lines[0].question, run.question);
+}
+
+#[test]
+fn the_list_reads_no_parts_of_runs_that_have_ended() {
+    let (_folder, mut store) = fresh();
+    let run = rich(3);
+    store.begin(&run).unwrap();
+    let before = store.list(1).unwrap();
+    store.finish(&run).unwrap();
+    let db = Connection::open(store.path()).unwrap();
+    db.execute_batch("UPDATE part SET json = '{}'; UPDATE block SET json = '{}'").unwrap();
+    assert_eq!(store.list(1).unwrap(), before);
+    assert!(store.load("last").is_err());
+}
+
+#[test]
+fn a_variant_that_the_part_does_not_have_is_refused() {
+    let (_folder, mut store) = fresh();
+    let mut run = compared();
+    run.parts[0].blocks[0].lives.truncate(1);
+    store.begin(&run).unwrap();
+    let db = Connection::open(store.path()).unwrap();
+    for (table, field) in [
+        ("part", "$.comparisons[0].variant"),
+        ("block", "$.lives[0].variant"),
+        ("trial", "$.variant"),
+    ] {
+        let set = |variant| {
+            let sql = format!("UPDATE {table} SET json = json_set(json, '{field}', {variant})");
+            db.execute_batch(&sql).unwrap();
+        };
+        set(2);
+        let refusal = store.load("last").unwrap_err().to_string();
+        let wanted = format!("{table}.json: variant 2 is unknown, the part has 2 (from 0))");
+        assert!(refusal.contains(&wanted), "{refusal}");
+        set(0);
+    }
+    store.load("last").unwrap();
 }
 
 /// A run with one part of two variants, one primary comparison and one block.

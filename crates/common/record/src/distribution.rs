@@ -1,14 +1,41 @@
-//! Conversion between HdrHistogram and the recorded percentiles.
+//! Distributions of durations: the recorded percentiles, and HdrHistogram.
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-
-use crate::Distribution;
+use serde::{Deserialize, Serialize};
 
 /// A stored histogram that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stored histogram cannot be read: {0}")]
 pub struct HistogramError(String);
+
+/// A distribution of durations in nanoseconds: some percentiles and the full histogram.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Number of values.
+    pub count: u64,
+    /// Smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p99_9_ns: u64,
+    /// 99.99th percentile.
+    pub p99_99_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+    /// Mean.
+    #[serde(deserialize_with = "crate::json::nan_if_null")]
+    pub mean_ns: f64,
+    /// The histogram in HdrHistogram's V2 compressed form, readable by its tools in every language;
+    /// empty if unknown.
+    #[serde(skip)]
+    pub hdr_v2: Vec<u8>,
+}
 
 impl Distribution {
     /// The percentiles of a histogram of nanoseconds, and the histogram itself in HdrHistogram's V2

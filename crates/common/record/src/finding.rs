@@ -32,17 +32,6 @@ pub enum Severity {
     Invalid,
 }
 
-impl Severity {
-    /// The word in JSON and SQL.
-    pub fn word(self) -> &'static str {
-        match self {
-            Severity::Note => "note",
-            Severity::Warning => "warning",
-            Severity::Invalid => "invalid",
-        }
-    }
-}
-
 /// A process that used CPU time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BusyProcess {

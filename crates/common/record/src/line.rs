@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use base::{RunId, Timestamp};
+use serde::{Deserialize, Serialize};
 use stats::Verdict;
 
 use crate::{Metric, Part, Run, RunKind, RunState};
 
 /// A run in one line, for `tachograph list`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunLine {
     /// Its name.
     pub id: RunId,
@@ -90,7 +91,7 @@ fn first_comparison(part: &Part) -> Option<FirstComparison> {
 }
 
 /// A run's first primary comparison, with names instead of indices.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FirstComparison {
     /// Name of the variant.
     pub variant: String,

@@ -1,11 +1,11 @@
 //! The recorded form of a run. Exporters read this and nothing else.
 
-use base::{CpuSet, Machine, Nanos, RunId, Seed, Timestamp};
+use base::{Machine, Nanos, RunId, Seed, Timestamp};
 use ledger::Ledger;
 use serde::{Deserialize, Serialize};
 use stats::{Estimate, Judgement};
 
-use crate::{Disruption, Finding, Offer};
+use crate::{Disruption, Distribution, Finding, Layout, Offer};
 
 /// Which command made a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,17 +17,6 @@ pub enum RunKind {
     Compare,
     /// `tachograph run`.
     Run,
-}
-
-impl RunKind {
-    /// The word in JSON and SQL.
-    pub fn word(self) -> &'static str {
-        match self {
-            RunKind::Load => "load",
-            RunKind::Compare => "compare",
-            RunKind::Run => "run",
-        }
-    }
 }
 
 /// How a run ended.
@@ -42,18 +31,6 @@ pub enum RunState {
     Interrupted,
     /// Failed; see [`Run::error`].
     Failed,
-}
-
-impl RunState {
-    /// The word in SQL.
-    pub fn word(self) -> &'static str {
-        match self {
-            RunState::Running => "running",
-            RunState::Done => "done",
-            RunState::Interrupted => "interrupted",
-            RunState::Failed => "failed",
-        }
-    }
 }
 
 /// A run with all its data.
@@ -95,7 +72,7 @@ pub struct Run {
 }
 
 /// One comparison of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// Short name.
     pub name: String,
@@ -130,106 +107,6 @@ pub struct Part {
     pub independent_starts: bool,
     /// How busy the machine was with other work, and what that cost; `None` before the analysis.
     pub disturbance: Option<Disturbance>,
-}
-
-/// CPUs of client and stacks. An empty set means not pinned.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Layout {
-    /// CPUs of the client's threads.
-    pub client: CpuSet,
-    /// CPUs of every stack.
-    pub stack: CpuSet,
-    /// Processes of the stacks that ran on the client's CPUs instead.
-    #[serde(default)]
-    pub beside_client: Vec<String>,
-    /// Whether every stack and its clients were on different machines.
-    #[serde(default)]
-    pub apart: bool,
-    /// The machines, this one first; empty if this one was the only one.
-    #[serde(default)]
-    pub machines: Vec<PartMachine>,
-    /// The longest time between the beginnings of several clients in a measured slice, as far as
-    /// the clock offsets tell; `None` with one client.
-    #[serde(default, rename = "clients_apart_ns")]
-    pub clients_apart: Option<Nanos>,
-    /// The network from each client to each machine of stacks; empty where there is none between
-    /// them.
-    #[serde(default)]
-    pub links: Vec<Link>,
-}
-
-/// The network between a client and a machine of stacks, as measured in the calibration.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Link {
-    /// The client's machine; `None` is the one that tachograph was started on.
-    pub client: Option<String>,
-    /// The machine of the stacks; `None` is the one that tachograph was started on.
-    pub server: Option<String>,
-    /// The client's network device, if known.
-    pub device: Option<String>,
-    /// The router behind it; `None` if the server is on the same network, or if it is unknown.
-    pub gateway: Option<String>,
-    /// The device's speed in bits per second; `None` if its driver does not report it.
-    pub speed_bits_per_s: Option<u64>,
-    /// The shortest of some round trips, from SYN to SYN-ACK.
-    #[serde(rename = "round_trip_min_ns")]
-    pub round_trip_min: Nanos,
-    /// The median of these round trips.
-    #[serde(rename = "round_trip_ns")]
-    pub round_trip: Nanos,
-    /// Bytes per second that the null server sent to all clients together, over the connections of
-    /// the load, when it sent without end.
-    pub bytes_per_s: f64,
-}
-
-/// A machine of a part, and what ran on it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PartMachine {
-    /// Its name as given to ssh; `None` for the machine that tachograph was started on.
-    pub name: Option<String>,
-    /// The machine.
-    pub machine: Machine,
-    /// Whether it loaded the stacks.
-    pub is_client: bool,
-    /// CPUs of its client; empty means not pinned.
-    pub client_cpus: CpuSet,
-    /// The variants whose stacks ran on it.
-    pub stacks: Vec<String>,
-    /// CPUs of these stacks; empty means not pinned.
-    pub stack_cpus: CpuSet,
-    /// The address at which the clients reached these stacks.
-    pub address: Option<String>,
-    /// Its clock, as measured before the last block; `None` for the machine that tachograph was
-    /// started on.
-    pub clock: Option<ClockOffset>,
-    /// TCP segments that it sent during the blocks, of all programs, without those sent again.
-    #[serde(default)]
-    pub segments_sent: Option<u64>,
-    /// TCP segments that it sent again.
-    #[serde(default)]
-    pub segments_resent: Option<u64>,
-}
-
-/// How far a machine's monotonic clock is ahead of that of the machine that tachograph was started
-/// on. It is used to let the slices of several clients begin together, and for nothing else.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClockOffset {
-    /// Its clock less ours, in nanoseconds.
-    pub offset_ns: i64,
-    /// The largest error of the offset: half of the round trip.
-    #[serde(rename = "error_ns")]
-    pub error: Nanos,
-}
-
-impl Layout {
-    /// Whether the client and a process of a stack may run on the same CPU.
-    pub fn is_shared(&self) -> bool {
-        !self.apart && self.has_shared_cpus()
-    }
-
-    fn has_shared_cpus(&self) -> bool {
-        self.client.is_empty() || self.client == self.stack || !self.beside_client.is_empty()
-    }
 }
 
 /// The load on every variant of a part.
@@ -311,7 +188,7 @@ pub struct Disturbance {
 }
 
 /// One of the things compared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
     /// Its name.
     pub name: String,
@@ -499,6 +376,21 @@ impl Part {
 }
 
 impl Block {
+    /// A block without trials.
+    pub fn new(index: u32, started: Timestamp, state: BlockState) -> Block {
+        Block {
+            index,
+            started,
+            elapsed: Nanos::ZERO,
+            order: Vec::new(),
+            state,
+            canary: [Nanos::ZERO; 2],
+            steal: None,
+            trials: Vec::new(),
+            lives: Vec::new(),
+        }
+    }
+
     /// The trials under an offer that is analysed.
     pub fn measured_trials(&self) -> impl Iterator<Item = &Trial> + Clone {
         self.trials.iter().filter(|trial| trial.offer.is_measured())
@@ -615,34 +507,6 @@ impl Trial {
     }
 }
 
-/// A distribution of durations in nanoseconds: some percentiles and the full histogram.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Distribution {
-    /// Number of values.
-    pub count: u64,
-    /// Smallest.
-    pub min_ns: u64,
-    /// Median.
-    pub p50_ns: u64,
-    /// 90th percentile.
-    pub p90_ns: u64,
-    /// 99th percentile.
-    pub p99_ns: u64,
-    /// 99.9th percentile.
-    pub p99_9_ns: u64,
-    /// 99.99th percentile.
-    pub p99_99_ns: u64,
-    /// Largest.
-    pub max_ns: u64,
-    /// Mean.
-    #[serde(deserialize_with = "crate::json::nan_if_null")]
-    pub mean_ns: f64,
-    /// The histogram in HdrHistogram's V2 compressed form, readable by its tools in every language;
-    /// empty if unknown.
-    #[serde(skip)]
-    pub hdr_v2: Vec<u8>,
-}
-
 /// A verdict on `variant ÷ baseline`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -697,9 +561,6 @@ mod tests {
 
     #[test]
     fn words_are_those_that_are_read_again() {
-        have_words(&[RunKind::Load, RunKind::Compare, RunKind::Run], RunKind::word);
-        use RunState::{Done, Failed, Interrupted, Running};
-        have_words(&[Running, Done, Interrupted, Failed], RunState::word);
         let unfinished = [BlockState::Failed, BlockState::Interrupted, BlockState::Unfinished];
         have_words(&unfinished, BlockState::word);
         have_words(&[BlockState::Complete, BlockState::Calibration], BlockState::word);
@@ -707,7 +568,5 @@ mod tests {
         have_words(&[Throughput, P50, P99, Cpu, Memory], Metric::word);
         use Offer::{Calibration, Closed, Open, WarmUp};
         have_words(&[Closed, Open, WarmUp, Calibration], Offer::word);
-        use crate::Severity::{self, Invalid, Note, Warning};
-        have_words(&[Note, Warning, Invalid], Severity::word);
     }
 }

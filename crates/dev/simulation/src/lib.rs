@@ -17,8 +17,9 @@ use base::Seed;
 use world::{History, Order, REQUESTS_PER_SLICE};
 
 use stats::{
-    Aim, Better, Bias, Estimate, Evidence, Judgement, Margins, Spread, Stein, Sureness, Total,
-    Verdict, anytime_half_width, judge, level_of, log_of_totals, log_ratios_of_totals, median,
+    Aim, Better, Bias, Estimate, Evidence, Judgement, Margins, Spread, Sureness, Total, Verdict,
+    anytime_half_width, judge, level_of, log_of_totals, log_ratios_of_totals, median,
+    planned_blocks,
 };
 
 /// Limit on the blocks of a simulated run.
@@ -155,7 +156,7 @@ impl Scenario {
             (0..pilot).map(|block| history.interleaved_block(block, self.rounds)).collect();
         let pilots = contrasts(&trials);
         let pilots: Vec<&[f64]> = pilots.iter().map(Vec::as_slice).collect();
-        let by_spread = Stein::plan_all(&pilots, &self.aim(), BLOCKS_MAX).blocks;
+        let by_spread = planned_blocks(&pilots, &self.aim(), BLOCKS_MAX);
         let by_stalls = (1..self.variants)
             .map(|variant| self.aim().blocks_for_margins(&self.margins(history, variant), pilot))
             .max();

@@ -61,10 +61,8 @@ pub(crate) fn blank_variant(variant: &spec::Variant) -> record::Variant {
         commands: variant.stack.processes.iter().map(|p| base::redact(&p.command)).collect(),
         target: base::redact(&variant.target),
         served_by: variant.served_by.as_ref().map(served_by),
-        skipped: None,
         ceiling: variant.ceiling,
-        ledger: Ledger::default(),
-        summaries: Vec::new(),
+        ..record::Variant::default()
     }
 }
 
@@ -138,7 +136,7 @@ pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part, stalls: &[stats::Sta
         return plan.schedule.pilot_blocks;
     }
     let pilots: Vec<&[f64]> = all.iter().map(Vec::as_slice).collect();
-    let by_spread = stats::Stein::plan_all(&pilots, &aim, cap).blocks;
+    let by_spread = stats::planned_blocks(&pilots, &aim, cap);
     let by_stalls = contrasts.iter().map(|contrast| {
         let of = |v: usize| match metric {
             Metric::Throughput => stalls[v].margins(aim.alpha()),
@@ -192,7 +190,8 @@ impl Rare {
 fn margins(
     part: &Part,
     contrast: &spec::Contrast,
-    (metric, offer): (Metric, Offer),
+    metric: Metric,
+    offer: Offer,
     quantiles: Option<[f64; 2]>,
     alpha: f64,
 ) -> Margins {
@@ -566,7 +565,8 @@ fn compare_one(
         margins: margins(
             part,
             contrast,
-            (metric, offer),
+            metric,
+            offer,
             quantiles.map(|(_, values)| values),
             aim.alpha(),
         ),

@@ -128,8 +128,7 @@ pub(crate) fn calibrate(
             share_done,
         });
         let seed_here = seed.derive("calibrate", index as u64);
-        let short_warmup = part.schedule.warmup;
-        match calibrate_one(index, variant, (effort, short_warmup), around, seed_here) {
+        match calibrate_one(index, variant, effort, part.schedule.warmup, around, seed_here) {
             Err(_) if around.stop.load(Ordering::Relaxed) => break,
             Err(error) => {
                 calibration.skipped.insert(index, base::redact(&error.to_string()));
@@ -167,7 +166,8 @@ pub(crate) fn calibrate(
 fn calibrate_one(
     index: usize,
     variant: &Variant,
-    (effort, short_warmup): (Effort, Nanos),
+    effort: Effort,
+    short_warmup: Nanos,
     around: &Setting<'_>,
     seed: Seed,
 ) -> Result<VariantCalibration, StartError> {

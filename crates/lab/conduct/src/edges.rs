@@ -93,17 +93,8 @@ mod tests {
     use super::*;
 
     fn block(index: u32, failed: bool) -> Block {
-        Block {
-            index,
-            started: base::timestamp_now(),
-            elapsed: base::Nanos::ZERO,
-            order: Vec::new(),
-            state: if failed { BlockState::Failed } else { BlockState::Complete },
-            canary: [base::Nanos::ZERO; 2],
-            steal: None,
-            trials: Vec::new(),
-            lives: Vec::new(),
-        }
+        let state = if failed { BlockState::Failed } else { BlockState::Complete };
+        Block::new(index, base::timestamp_now(), state)
     }
 
     fn edges(shares: &[f64]) -> Edges {

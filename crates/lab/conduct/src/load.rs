@@ -493,17 +493,7 @@ fn life(trials: &[Trial]) -> Life {
 }
 
 fn blank_block(started: Timestamp) -> Block {
-    Block {
-        index: 1,
-        started,
-        elapsed: Nanos::ZERO,
-        order: vec![0],
-        state: BlockState::Complete,
-        canary: [Nanos::ZERO; 2],
-        steal: None,
-        trials: Vec::new(),
-        lives: Vec::new(),
-    }
+    Block { order: vec![0], ..Block::new(1, started, BlockState::Complete) }
 }
 
 /// The run before anything except probes has been sent.
@@ -516,28 +506,15 @@ fn blank(plan: &LoadPlan, options: &LoadOptions, engine: EngineKind) -> Run {
     let started = base::timestamp_now();
     let part = Part {
         name: "load".to_owned(),
-        question: String::new(),
         layout: record::Layout { client: options.cpus.clone(), ..record::Layout::default() },
         load: record::Load { engines: vec![engine], ..analyse::shared_load(&plan.load) },
         variants: vec![Variant {
             name: target.clone(),
-            commands: Vec::new(),
             target: target.clone(),
             served_by: plan.served_by.as_ref().map(analyse::served_by),
-            skipped: None,
-            ceiling: false,
-            ledger: Ledger::default(),
-            summaries: Vec::new(),
+            ..Variant::default()
         }],
-        blocks: Vec::new(),
-        comparisons: Vec::new(),
-        findings: Vec::new(),
-        published: Vec::new(),
-        changes: Vec::new(),
-        precision: 0.0,
-        quick: false,
-        independent_starts: false,
-        disturbance: None,
+        ..Part::default()
     };
     Run {
         id: RunId::new(started, options.seed.derive("id", u64::from(std::process::id())).0),

@@ -101,7 +101,7 @@ impl<'a> PartRunner<'a> {
         let calibration =
             calibrate(&self.plan, all, effort, &self.setting, self.seed, context.watcher);
         let elapsed = clock.elapsed().into();
-        self.record_calibration(run, &calibration, effort.length, (started, elapsed), context)?;
+        self.record_calibration(run, &calibration, effort.length, started, elapsed, context)?;
         let able: Vec<usize> = calibration.variants.iter().map(|c| c.variant).collect();
         self.stand_in_for_baseline(run, &able, context);
         let hopeless = all && !calibration.skipped.is_empty();
@@ -158,9 +158,9 @@ impl<'a> PartRunner<'a> {
             let mut found = over_all_blocks(&self.plan, &progress.all_totals);
             let median = median_latency(part);
             let primary = analyse::metric_of(self.plan.primary);
-            let decides = (primary, analyse::offer_of(&self.plan, primary));
-            let contrasts = &self.plan.contrasts;
-            found.extend(progress.unevenness.findings(contrasts, &complete, median, decides));
+            let offer = analyse::offer_of(&self.plan, primary);
+            let (contrasts, uneven) = (&self.plan.contrasts, &progress.unevenness);
+            found.extend(uneven.findings(contrasts, &complete, median, primary, offer));
             found.extend(progress.edges.findings(&part.blocks, self.plan.variants.len()));
             found.extend(progress.stalls.findings());
             part.findings.extend(found);
@@ -235,7 +235,8 @@ impl<'a> PartRunner<'a> {
         run: &mut Run,
         calibration: &Calibration,
         length: Nanos,
-        (started, elapsed): (base::Timestamp, Nanos),
+        started: base::Timestamp,
+        elapsed: Nanos,
         context: &mut RunContext<'_>,
     ) -> Result<(), ConductError> {
         let part = &mut run.parts[self.index];
@@ -278,15 +279,9 @@ impl<'a> PartRunner<'a> {
             context.watcher.event(&Event::Found { part, finding });
         }
         let mut block = Block {
-            index: 0,
-            started,
             elapsed,
             order: calibration.variants.iter().map(|c| c.variant as u32).collect(),
-            state: BlockState::Calibration,
-            canary: [Nanos::ZERO; 2],
-            steal: None,
-            trials: Vec::new(),
-            lives: Vec::new(),
+            ..Block::new(0, started, BlockState::Calibration)
         };
         for ended in calibration.variants.iter().flat_map(|c| &c.ended) {
             let trials = ended.trials(&|_, _| true);
@@ -384,15 +379,11 @@ impl<'a> PartRunner<'a> {
             progress.able.retain(|v| v != failed);
         }
         let block = Block {
-            index: number,
-            started,
             elapsed: clock.elapsed().into(),
             order: outcome.order.clone(),
-            state: outcome.state(),
             canary,
             steal: change.map(|change| change.steal),
-            trials: Vec::new(),
-            lives: Vec::new(),
+            ..Block::new(number, started, outcome.state())
         };
         let block = self.write_down(run, block, &outcome, resolved, &mut findings, context)?;
         let part = &mut run.parts[self.index];
@@ -572,9 +563,6 @@ pub(crate) fn blank(plan: &spec::Part, layout: record::Layout) -> Part {
         layout,
         load: analyse::load_of(plan),
         variants: plan.variants.iter().map(analyse::blank_variant).collect(),
-        blocks: Vec::new(),
-        comparisons: Vec::new(),
-        findings: Vec::new(),
         published: plan
             .published
             .iter()
@@ -593,7 +581,7 @@ pub(crate) fn blank(plan: &spec::Part, layout: record::Layout) -> Part {
         precision: plan.schedule.precision,
         quick: plan.schedule.quick,
         independent_starts: plan.schedule.independent_starts,
-        disturbance: None,
+        ..Part::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use ledger::Counts;
 
 use super::*;
-use crate::slices;
+use crate::slice_updates;
 
 const TEXT: &str = r#"
 [experiment]
@@ -23,7 +23,7 @@ pub(crate) fn plan() -> spec::Part {
 }
 
 fn trial(variant: u32, completed: u64, failed: u64) -> Trial {
-    slices::tests::trial(variant, Counts { completed, failed, ..Counts::default() })
+    slice_updates::tests::trial(variant, Counts { completed, failed, ..Counts::default() })
 }
 
 fn invalid(block: u32, variant: u32, fact: Fact) -> Finding {
@@ -42,16 +42,10 @@ fn eight_blocks() -> Part {
     let mut part = blank(&plan(), record::Layout::default());
     for index in 1..=8 {
         let noise = u64::from(index) * 37 % 11;
+        let started = base::Timestamp::from_second(1_795_000_000).unwrap();
         part.blocks.push(Block {
-            index,
-            started: base::Timestamp::from_second(1_795_000_000).unwrap(),
-            elapsed: Nanos::from_secs(1),
-            order: vec![0, 1],
-            state: BlockState::Complete,
-            canary: [Nanos::ZERO; 2],
-            steal: None,
             trials: vec![trial(0, 10_000 + noise, 0), trial(1, 12_000 - noise, 0)],
-            lives: Vec::new(),
+            ..Block::new(index, started, BlockState::Complete)
         });
     }
     part

@@ -18,7 +18,7 @@ use store::{
     StoreError, Writer,
 };
 
-use crate::slices::{Measure, SliceSeen};
+use crate::slice_updates::{Measure, SliceSeen};
 use crate::watch::RunRecorder;
 
 /// The step of recorded series. Slices are shorter, but a file holds years of runs at this step

@@ -1,13 +1,13 @@
 //! A trial in the record and its series beside it.
 
-use base::{Nanos, RunId, Seed};
-use ledger::{Counts, Ledger};
+use base::{RunId, Seed};
+use ledger::Counts;
 use record::{Fact, Finding, Life, Machine, RunKind, RunState, Severity, Variant};
 use store::{Selector, Store as _};
 
 use super::*;
 use crate::reread_series;
-use crate::slices::tests::{slice, trial as sample};
+use crate::slice_updates::tests::{slice, trial as sample};
 
 fn trial(variant: u32, slices: &[&[u64]]) -> (Trial, Vec<SliceSeen>) {
     // Each slice begins 300 ms after the previous one, so that slots are shared.
@@ -20,16 +20,7 @@ fn trial(variant: u32, slices: &[&[u64]]) -> (Trial, Vec<SliceSeen>) {
 }
 
 fn run() -> Run {
-    let variant = |name: &str| Variant {
-        name: name.to_owned(),
-        commands: Vec::new(),
-        target: String::new(),
-        served_by: None,
-        skipped: None,
-        ceiling: false,
-        ledger: Ledger::default(),
-        summaries: Vec::new(),
-    };
+    let variant = |name: &str| Variant { name: name.to_owned(), ..Variant::default() };
     let started = base::Timestamp::from_second(1_795_000_000).unwrap();
     Run {
         id: RunId::new(started, 7),
@@ -48,19 +39,8 @@ fn run() -> Run {
         error: None,
         parts: vec![Part {
             name: "p".to_owned(),
-            question: String::new(),
-            layout: record::Layout::default(),
-            load: record::Load::default(),
             variants: vec![variant("tcp"), variant("unix")],
-            blocks: Vec::new(),
-            comparisons: Vec::new(),
-            findings: Vec::new(),
-            published: Vec::new(),
-            changes: Vec::new(),
-            precision: 0.01,
-            quick: true,
-            independent_starts: true,
-            disturbance: None,
+            ..Part::default()
         }],
     }
 }
@@ -76,17 +56,7 @@ fn recorded_blocks(path: &Path, blocks: &[(u32, usize)]) -> Run {
     let mut run = run();
     recording.begin(&run).unwrap();
     for (index, trials) in blocks.iter().copied() {
-        let mut block = Block {
-            index,
-            started: run.started,
-            elapsed: Nanos::from_secs(5),
-            order: Vec::new(),
-            state: record::BlockState::Complete,
-            canary: [Nanos::ZERO; 2],
-            steal: None,
-            trials: Vec::new(),
-            lives: Vec::new(),
-        };
+        let mut block = Block::new(index, run.started, record::BlockState::Complete);
         for variant in [0, 1].into_iter().flat_map(|variant| std::iter::repeat_n(variant, trials)) {
             let (mut trial, seen) = trial(variant, &[&[3, 0, 5], &[7, u64::from(index), 1]]);
             let total = recording.trial(&run, 0, index, &trial, &seen).unwrap();

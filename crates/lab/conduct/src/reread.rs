@@ -9,7 +9,7 @@ use stats::Verdict;
 use store::{Selector, Store, StoreError};
 
 use crate::recording::{identity, retention, total};
-use crate::slices::Measure;
+use crate::slice_updates::Measure;
 
 /// Margin around the blocks of a part within which its slots are looked for first.
 const MARGIN_US: i64 = 60 * SECOND_US;

@@ -119,13 +119,14 @@ impl Unevenness {
     }
 
     /// Findings about uneven disturbances, for each contrast. One is a warning if it only widens the
-    /// interval of the metric that `decides`, under its offer.
+    /// interval of the `deciding` metric, under its offer.
     pub(crate) fn findings(
         &self,
         contrasts: &[spec::Contrast],
         complete: &[u32],
         median_latency: Nanos,
-        decides: (Metric, Offer),
+        deciding: Metric,
+        offer: Offer,
     ) -> Vec<Finding> {
         let sources = [
             Disturber::OtherProcesses,
@@ -147,8 +148,8 @@ impl Unevenness {
                 let matters = (here - there).abs() >= least(source, median);
                 if pairs.len() >= BLOCKS_MIN && matters && p <= p_max {
                     let other = contrast.baseline as u32;
-                    let log_bound = log_bound(source, &pairs, (there, here), median);
-                    let widens = log_bound.is_some() && is_boundable(source, decides.0, decides.1);
+                    let log_bound = log_bound(source, &pairs, there, here, median);
+                    let widens = log_bound.is_some() && is_boundable(source, deciding, offer);
                     let severity = if widens { Severity::Warning } else { Severity::Invalid };
                     let fact = Fact::Uneven { source, other, here, there, p, log_bound };
                     found.push(Finding::of_variant(severity, contrast.variant, fact));
@@ -191,7 +192,8 @@ impl Unevenness {
 fn log_bound(
     source: Disturber,
     pairs: &[(VariantDisturbance, VariantDisturbance)],
-    (there, here): (f64, f64),
+    there: f64,
+    here: f64,
     median_latency: f64,
 ) -> Option<f64> {
     let of_blocks: Option<Vec<f64>> = match source {
@@ -260,8 +262,8 @@ mod tests {
     fn found_by(all: &Unevenness, blocks: usize) -> Vec<Finding> {
         let contrast = spec::Contrast { baseline: 0, variant: 1 };
         let complete: Vec<u32> = (1..=blocks as u32).collect();
-        let decides = (Metric::Throughput, Offer::Closed);
-        all.findings(&[contrast], &complete, Nanos::from_millis(1), decides)
+        let median = Nanos::from_millis(1);
+        all.findings(&[contrast], &complete, median, Metric::Throughput, Offer::Closed)
     }
 
     fn findings(sizes: &[(f64, f64)], source: Disturber) -> usize {

@@ -13,8 +13,8 @@ use std::thread::JoinHandle;
 
 use netio::{Engine, Failure};
 
-use crate::answer::ResponseEnd;
 use crate::lines::LineWriter;
+use crate::response::ResponseEnd;
 use crate::worker::{Orders, ThreadResult, Worker};
 
 /// A job for a client thread.

@@ -13,7 +13,7 @@ use crate::slice_run::{SliceRun, Source};
 
 impl SliceRun<'_> {
     pub(crate) fn is_continued(&self) -> bool {
-        self.start != LoopStart::Fresh
+        self.setup.start != LoopStart::Fresh
     }
 
     /// Lets every connection wait for as long as its last request exceeded the slice before. A slice
@@ -21,11 +21,11 @@ impl SliceRun<'_> {
     pub(crate) fn carry_on<W: Wire>(&mut self, wire: &mut W) {
         let Times { start, window_end: end, .. } = self.times;
         let mut is_idle = true;
-        for slot in 0..self.active {
+        for slot in 0..self.setup.active {
             let conn = &mut self.conns[slot];
             let (mut wait, carried) = std::mem::take(&mut conn.carry);
-            if let LoopStart::Spread(longest) = self.start {
-                wait = Nanos(self.rng.random_range(0..=longest.0));
+            if let LoopStart::Spread(longest) = self.setup.start {
+                wait = Nanos(self.setup.rng.random_range(0..=longest.0));
             }
             let resume = start + wait;
             let waited = self.times.overlap(start, resume);
@@ -48,7 +48,7 @@ impl SliceRun<'_> {
 
     /// Adds up the time that counts in this slice of a continued loop.
     pub(crate) fn settle(&mut self) {
-        for conn in &mut self.conns[..self.active] {
+        for conn in &mut self.conns[..self.setup.active] {
             if let Some(from) = conn.counted_from.take() {
                 let counted = self.times.overlap(from, self.times.window_end);
                 self.slice_counts.continued(counted, Nanos::ZERO);
@@ -65,7 +65,7 @@ impl SliceRun<'_> {
     /// stops at equal intervals be met too often.
     fn wait_together(&mut self) {
         let lead_in = self.times.lead_end.saturating_sub(self.times.start);
-        let conns = &mut self.conns[..self.active];
+        let conns = &mut self.conns[..self.setup.active];
         let shortest = conns.iter().map(|conn| conn.carry.0).min().unwrap_or(Nanos::ZERO);
         let together = shortest.saturating_sub(lead_in);
         if together > Nanos::ZERO {
@@ -77,10 +77,10 @@ impl SliceRun<'_> {
     }
 
     /// From when on the slot's request counts, which ends at `at`; `None` if it does not. In a
-    /// continued loop, all that end after the lead-in count, but the first one of a slice never does. What it took beyond the slice is carried
-    /// into the next one.
+    /// continued loop, all that end after the lead-in count, but the first one of a slice never
+    /// does. What it took beyond the slice is carried into the next one.
     pub(crate) fn counts_from(&mut self, slot: usize, completed: bool, at: Nanos) -> Option<Nanos> {
-        if !self.is_continued() || !matches!(self.source, Source::Closed(_)) {
+        if !self.is_continued() || !matches!(self.setup.source, Source::Closed(_)) {
             return Some(Nanos::ZERO);
         }
         let conn = &mut self.conns[slot];
@@ -93,7 +93,7 @@ impl SliceRun<'_> {
         if at < from {
             return None;
         }
-        let (service_time, payload_bytes) = (at.saturating_sub(conn.sent), conn.seen.bytes);
+        let (service_time, payload_bytes) = (at.saturating_sub(conn.since.sent), conn.seen.bytes);
         let carried = completed.then_some(LongRequest { service_time, payload_bytes });
         conn.carry = match at.saturating_sub(self.times.window_end) {
             Nanos::ZERO => (Nanos::ZERO, None),

@@ -4,9 +4,9 @@
 //! cover its whole life, from the first probe to the last drained response.
 
 mod alarm;
-mod answer;
 mod choice;
 mod client_thread;
+mod conn;
 mod continued;
 mod error;
 mod fault;
@@ -17,6 +17,7 @@ mod live;
 mod observe;
 mod one_way;
 mod pacer;
+mod response;
 mod schedule;
 mod session;
 mod slice;

@@ -18,8 +18,10 @@ const VALUE_CHARS: usize = 4;
 pub(crate) struct LineWriter {
     message: Vec<u8>,
     line_bytes: usize,
-    /// Where a series' number begins in its line, and how many digits it has.
-    number: (usize, usize),
+    /// Where a series' number begins in its line.
+    number_at: usize,
+    /// How many digits it has.
+    digits: usize,
     /// The thread's series, and the number of all threads' series.
     series: std::ops::Range<u64>,
     all: u64,
@@ -38,7 +40,7 @@ pub(crate) struct LineWriter {
 impl LineWriter {
     /// The writer of one of `threads` threads, whose newest possible time is `now_s`, in seconds
     /// since the epoch.
-    pub(crate) fn new(lines: &Lines, (thread, threads): (u32, u32), now_s: u64) -> LineWriter {
+    pub(crate) fn new(lines: &Lines, thread: u32, threads: u32, now_s: u64) -> LineWriter {
         let all = u64::from(lines.series);
         let share = |thread: u32| all * u64::from(thread) / u64::from(threads.max(1));
         let series = share(thread)..share(thread + 1);
@@ -60,7 +62,8 @@ impl LineWriter {
         LineWriter {
             message: line.repeat(lines.per_message as usize).into_bytes(),
             line_bytes: line.len(),
-            number: (lines.prefix.len() + 1, digits),
+            number_at: lines.prefix.len() + 1,
+            digits,
             next: series.start,
             series,
             all,
@@ -75,7 +78,7 @@ impl LineWriter {
 
     /// The next message.
     pub(crate) fn next_message(&mut self) -> &[u8] {
-        let (number_at, digits) = self.number;
+        let (number_at, digits) = (self.number_at, self.digits);
         let value_at = number_at + digits + 1;
         let time_at = value_at + VALUE_CHARS + 1;
         for line in self.message.chunks_exact_mut(self.line_bytes) {
@@ -126,7 +129,7 @@ mod tests {
 
     #[test]
     fn all_series_come_at_one_time_and_then_an_interval_later() {
-        let mut writer = LineWriter::new(&lines(2, 3, 10), (0, 1), NOW_S);
+        let mut writer = LineWriter::new(&lines(2, 3, 10), 0, 1, NOW_S);
         let (first, second) = (FIRST_S, FIRST_S + 10);
         let expected = format!("a.b.000000 00.0 {first}\na.b.000001 00.7 {first}\n");
         assert_eq!(text(&mut writer), expected);
@@ -139,7 +142,7 @@ mod tests {
         let lines = lines(7, 1_000, 60);
         let mut seen = std::collections::BTreeSet::new();
         for thread in 0..3 {
-            let mut writer = LineWriter::new(&lines, (thread, 3), NOW_S);
+            let mut writer = LineWriter::new(&lines, thread, 3, NOW_S);
             for _ in 0..60 {
                 let text = text(&mut writer);
                 assert_eq!(text.len(), lines.message_bytes());
@@ -152,7 +155,7 @@ mod tests {
 
     #[test]
     fn before_the_times_reach_the_present_they_begin_again_with_new_series() {
-        let mut writer = LineWriter::new(&lines(1, 2, 3_600), (0, 1), NOW_S);
+        let mut writer = LineWriter::new(&lines(1, 2, 3_600), 0, 1, NOW_S);
         let of = |number: u64, value: &str, at: u64| format!("a.b.{number:06} {value} {at}\n");
         assert_eq!(text(&mut writer), of(0, "00.0", FIRST_S));
         assert_eq!(text(&mut writer), of(1, "00.7", FIRST_S));

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ledger::Counts;
+
 /// A session's counts so far, including probes; for progress display, not for results.
 #[derive(Debug, Default)]
 pub struct Live {
@@ -16,10 +18,10 @@ impl Live {
     }
 
     /// Replaces one thread's counts.
-    pub(crate) fn add(&self, before: (u64, u64), now: (u64, u64)) {
-        self.completed.fetch_add(now.0 - before.0, Ordering::Relaxed);
-        if now.1 > before.1 {
-            self.failed.fetch_add(now.1 - before.1, Ordering::Relaxed);
+    pub(crate) fn add(&self, before: &Counts, now: &Counts) {
+        self.completed.fetch_add(now.completed - before.completed, Ordering::Relaxed);
+        if now.failed > before.failed {
+            self.failed.fetch_add(now.failed - before.failed, Ordering::Relaxed);
         }
     }
 }

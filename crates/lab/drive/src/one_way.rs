@@ -22,8 +22,9 @@ use base::{Nanos, monotonic_now};
 use netio::{Ending, Failure, Wire};
 
 use crate::Fault;
+use crate::conn::{Link, Request};
 use crate::slice_counts::Completion;
-use crate::slice_run::{BURST, SliceRun, Socket, Source};
+use crate::slice_run::{BURST, SliceRun, Source};
 
 fn now() -> Nanos {
     monotonic_now()
@@ -32,7 +33,7 @@ fn now() -> Nanos {
 impl SliceRun<'_> {
     /// Sends the slot's next message.
     pub(crate) fn hand_over<W: Wire>(&mut self, wire: &mut W, slot: usize) {
-        let Some(one_way) = &mut self.one_way else { return };
+        let Some(one_way) = &mut self.setup.one_way else { return };
         match wire.send_own(slot, one_way.writer.next_message()) {
             Ok(true) => self.message_taken(slot),
             // The rest is sent later.
@@ -46,15 +47,10 @@ impl SliceRun<'_> {
 
     /// The socket has taken the slot's message, and can take the next one.
     pub(crate) fn message_taken(&mut self, slot: usize) {
-        let Some(one_way) = &self.one_way else { return };
+        let Some(one_way) = &self.setup.one_way else { return };
         let conn = &mut self.conns[slot];
-        let message = Completion {
-            scheduled: conn.scheduled,
-            sent: conn.sent,
-            done: now(),
-            payload_bytes: 0,
-        };
-        conn.busy = false;
+        let message = Completion { since: conn.since, done: now(), payload_bytes: 0 };
+        conn.request = Request::None;
         self.busy -= 1;
         if one_way.acknowledged {
             self.unacknowledged += usize::from(conn.unacknowledged.is_empty());
@@ -62,11 +58,8 @@ impl SliceRun<'_> {
         } else {
             self.slice_counts.completed(&self.times, message, Some(Nanos::ZERO));
         }
-        match self.source {
-            Source::Closed(_) => {
-                conn.eager = true;
-                self.eager.push_back(slot);
-            }
+        match self.setup.source {
+            Source::Closed(_) => self.eager.push_back(slot),
             Source::Open(_) => self.free.push_back(slot),
         }
     }
@@ -75,10 +68,7 @@ impl SliceRun<'_> {
     pub(crate) fn send_eagerly<W: Wire>(&mut self, wire: &mut W) {
         for _ in 0..BURST {
             let Some(slot) = self.eager.pop_front() else { return };
-            // A connection that ended since then has been given its next message already.
-            if std::mem::take(&mut self.conns[slot].eager) {
-                self.proceed(wire, slot);
-            }
+            self.proceed(wire, slot);
         }
     }
 
@@ -89,15 +79,14 @@ impl SliceRun<'_> {
         }
         for slot in 0..self.used {
             let conn = &mut self.conns[slot];
-            let is_due = conn.link == Socket::Open && !conn.busy && !conn.shut;
-            if !is_due || conn.unacknowledged.is_empty() {
+            if conn.link != Link::Open || conn.is_busy() || conn.unacknowledged.is_empty() {
                 continue;
             }
             match wire.shut_down(slot) {
                 Ok(()) => {
-                    conn.shut = true;
+                    conn.link = Link::Shut;
                     // From now on the timeout is that of the acknowledgement.
-                    conn.sent = now();
+                    conn.since.sent = now();
                     self.expect_end(slot);
                 }
                 Err(failure) => self.lose(slot, Fault::Net(failure)),
@@ -105,15 +94,16 @@ impl SliceRun<'_> {
         }
     }
 
-    /// The connection is closed: acknowledged, lost with all its messages, or idle.
-    pub(crate) fn one_way_ended(&mut self, slot: usize, ending: Ending) {
+    /// The connection, until then in state `link`, is closed: acknowledged, lost with all its
+    /// messages, or idle.
+    pub(crate) fn one_way_ended(&mut self, slot: usize, link: Link, ending: Ending) {
         let conn = &mut self.conns[slot];
         let has_messages = !conn.unacknowledged.is_empty();
         match ending {
-            Ending::Closed if conn.shut => self.acknowledge(slot),
-            _ if !conn.busy && !has_messages => {
+            Ending::Closed if link == Link::Shut => self.acknowledge(slot),
+            _ if !conn.is_busy() && !has_messages => {
                 self.slice_counts.closed_idle += 1;
-                conn.lost = true;
+                conn.request = Request::NoneSinceLoss;
             }
             Ending::Closed => self.lose(slot, Fault::ClosedEarly),
             Ending::Failed(failure) => self.lose(slot, Fault::Net(failure)),
@@ -122,9 +112,7 @@ impl SliceRun<'_> {
 
     fn acknowledge(&mut self, slot: usize) {
         let at = now();
-        let conn = &mut self.conns[slot];
-        conn.shut = false;
-        for message in conn.unacknowledged.drain(..) {
+        for message in self.conns[slot].unacknowledged.drain(..) {
             self.slice_counts.completed(&self.times, message, Some(Nanos::ZERO));
         }
         self.unacknowledged -= 1;
@@ -135,8 +123,7 @@ impl SliceRun<'_> {
     pub(crate) fn lose(&mut self, slot: usize, fault: Fault) {
         let at = now();
         let conn = &mut self.conns[slot];
-        conn.link = Socket::Closed;
-        conn.shut = false;
+        conn.link = Link::Closed;
         let fault = match fault {
             // That was about the last message.
             Fault::Net(Failure::ClosedByPeer) if !conn.unacknowledged.is_empty() => {
@@ -146,10 +133,9 @@ impl SliceRun<'_> {
         };
         self.unacknowledged -= usize::from(!conn.unacknowledged.is_empty());
         for message in conn.unacknowledged.drain(..) {
-            let since = (message.scheduled, message.sent);
-            self.slice_counts.failed(&self.times, fault, since, at, Some(Nanos::ZERO));
+            self.slice_counts.failed(&self.times, fault, message.since, at, Some(Nanos::ZERO));
         }
-        if conn.busy {
+        if conn.is_busy() {
             self.end_request(slot, Err(fault), at);
             self.pause(slot, at);
         }

@@ -10,7 +10,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spec::{Check, Exchange, Load, Mode, Target};
 
 use crate::Fault;
-use crate::answer::{Expected, ResponseEnd};
 use crate::choice::{self, EngineKind};
 use crate::client_thread::ClientThread;
 use crate::error::{self, DriveError};
@@ -18,6 +17,7 @@ use crate::http::request_bytes;
 use crate::lines::LineWriter;
 use crate::live::Live;
 use crate::observe::{Learned, LimitedBy, Observation, add_errors};
+use crate::response::{Expected, ResponseEnd};
 use crate::schedule::Budget;
 use crate::slice::{Among, LoopStart, Slice, StopFlag};
 use crate::worker::{Gate, Orders, ThreadResult};
@@ -240,7 +240,7 @@ impl Session {
         slice: &Slice,
         begin: Option<Nanos>,
     ) -> Result<Observation, DriveError> {
-        let mut results = self.slice(slice, (usize::MAX, begin), None)?.into_iter();
+        let mut results = self.slice(slice, usize::MAX, begin, None)?.into_iter();
         let Some(ThreadResult { mut observation, .. }) = results.next() else {
             return Err(DriveError::Unfit("a session has at least one thread".to_owned()));
         };
@@ -291,7 +291,7 @@ impl Session {
 
     /// Orders for work without requests.
     fn idle_orders(&self) -> Arc<Orders> {
-        Arc::new(self.orders(&Slice { requests: Some(0), ..one_request() }, 1, (0, None)))
+        Arc::new(self.orders(&Slice { requests: Some(0), ..one_request() }, 1, 0, None))
     }
 
     fn is_stopped(&self) -> bool {
@@ -301,7 +301,7 @@ impl Session {
     /// One request on the first connection: the response, with its body if that has at most
     /// `keep_max` bytes, and the length of the body.
     fn probe(&mut self, keep_max: usize) -> Result<(Probe, u64), DriveError> {
-        let results = self.slice(&one_request(), (1, None), Some(keep_max))?;
+        let results = self.slice(&one_request(), 1, None, Some(keep_max))?;
         let mut probed = Err(DriveError::Unfit("a probe was not answered".to_owned()));
         for result in results {
             self.count(&result.observation);
@@ -325,7 +325,8 @@ impl Session {
     fn slice(
         &mut self,
         slice: &Slice,
-        (active, begin): (usize, Option<Nanos>),
+        active: usize,
+        begin: Option<Nanos>,
         keep_max: Option<usize>,
     ) -> Result<Vec<ThreadResult>, DriveError> {
         if let Mode::Open { rate_per_s, .. } = slice.mode
@@ -337,7 +338,7 @@ impl Session {
         }
         self.slices += 1;
         let used = self.client_threads.len().min(active);
-        let orders = Arc::new(self.orders(slice, used, (self.slices, begin)));
+        let orders = Arc::new(self.orders(slice, used, self.slices, begin));
         let client_threads = &mut self.client_threads[..used];
         for client_thread in &mut *client_threads {
             client_thread.run(orders.clone(), client_thread.connections().min(active), keep_max);
@@ -352,7 +353,8 @@ impl Session {
         &self,
         slice: &Slice,
         client_threads: usize,
-        (serial, begin): (u64, Option<Nanos>),
+        serial: u64,
+        begin: Option<Nanos>,
     ) -> Orders {
         let Session { load, options, .. } = self;
         let one_request = load.new_connection || load.exchange == Exchange::Oneshot;
@@ -485,7 +487,7 @@ fn client_threads(
             let answers = (0..slots).map(|_| answer.another()).collect();
             let lines = match &load.exchange {
                 Exchange::Lines(lines) => {
-                    Some(LineWriter::new(lines, (client_thread, threads), now_s))
+                    Some(LineWriter::new(lines, client_thread, threads, now_s))
                 }
                 _ => None,
             };

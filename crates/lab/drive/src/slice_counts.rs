@@ -34,11 +34,17 @@ impl Times {
     }
 }
 
+/// When a request was due, and when it was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Since {
+    pub(crate) scheduled: Nanos,
+    pub(crate) sent: Nanos,
+}
+
 /// One completed request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
-    pub(crate) scheduled: Nanos,
-    pub(crate) sent: Nanos,
+    pub(crate) since: Since,
     pub(crate) done: Nanos,
     pub(crate) payload_bytes: u64,
 }
@@ -145,7 +151,7 @@ impl SliceCounts {
         completion: Completion,
         counted: Option<Nanos>,
     ) {
-        let Completion { scheduled, sent, done, payload_bytes } = completion;
+        let Completion { since: Since { scheduled, sent }, done, payload_bytes } = completion;
         self.counts.completed += 1;
         self.last = done;
         self.ended(times, scheduled, done);
@@ -175,12 +181,12 @@ impl SliceCounts {
         self.last = self.last.max(at);
     }
 
-    /// A request that was due at `scheduled` and sent at `sent` failed at `at`.
+    /// A request failed at `at`.
     pub(crate) fn failed(
         &mut self,
         times: &Times,
         fault: Fault,
-        (scheduled, sent): (Nanos, Nanos),
+        Since { scheduled, sent }: Since,
         at: Nanos,
         counted: Option<Nanos>,
     ) {
@@ -196,17 +202,12 @@ impl SliceCounts {
         *self.errors.entry(fault).or_default() += 1;
     }
 
-    /// A request that was due at `scheduled` and sent at `sent` was given up at `at`.
-    pub(crate) fn abandoned(
-        &mut self,
-        times: &Times,
-        (scheduled, sent): (Nanos, Nanos),
-        at: Nanos,
-    ) {
+    /// A request was given up at `at`.
+    pub(crate) fn abandoned(&mut self, times: &Times, since: Since, at: Nanos) {
         self.counts.in_flight += 1;
-        self.ended(times, scheduled, at);
-        self.busy(times, sent, at);
-        self.unanswered(times, scheduled, at);
+        self.ended(times, since.scheduled, at);
+        self.busy(times, since.sent, at);
+        self.unanswered(times, since.scheduled, at);
     }
 
     /// A request without an answer took at least until `at`.
@@ -303,9 +304,16 @@ mod tests {
         slice_counts.window.busy_ns
     }
 
+    fn since(scheduled: u64, sent: u64) -> Since {
+        Since { scheduled: Nanos(scheduled), sent: Nanos(sent) }
+    }
+
+    fn at(scheduled: u64, sent: u64, done: u64) -> Completion {
+        Completion { since: since(scheduled, sent), done: Nanos(done), payload_bytes: 0 }
+    }
+
     fn done(sent: u64, done: u64) -> u128 {
-        let (sent, done) = (Nanos(sent), Nanos(done));
-        let completion = Completion { scheduled: sent, sent, done, payload_bytes: 0 };
+        let completion = at(sent, sent, done);
         busy(|slice_counts, times| slice_counts.completed(times, completion, Some(Nanos::ZERO)))
     }
 
@@ -321,34 +329,28 @@ mod tests {
 
     #[test]
     fn a_request_keeps_its_connection_busy_however_it_ends() {
-        let (from, to) = (Nanos(150), Nanos(300));
+        let (since, to) = (since(150, 150), Nanos(300));
         assert_eq!(
             busy(|counts, times| counts.failed(
                 times,
                 Fault::Timeout,
-                (from, from),
+                since,
                 to,
                 Some(Nanos::ZERO)
             )),
             50
         );
-        assert_eq!(busy(|counts, times| counts.abandoned(times, (from, from), to)), 50);
+        assert_eq!(busy(|counts, times| counts.abandoned(times, since, to)), 50);
     }
 
     #[test]
     fn the_longest_wait_is_that_of_any_request_however_it_ended() {
         let mut counts = SliceCounts::new(true, 0);
-        let at = |scheduled, sent, done| Completion {
-            scheduled: Nanos(scheduled),
-            sent: Nanos(sent),
-            done: Nanos(done),
-            payload_bytes: 0,
-        };
         counts.completed(&TIMES, at(110, 130, 150), Some(Nanos::ZERO));
         assert_eq!(counts.longest_wait, Nanos(40), "since it was due");
-        counts.failed(&TIMES, Fault::Timeout, (Nanos(10), Nanos(60)), Nanos(95), Some(Nanos::ZERO));
+        counts.failed(&TIMES, Fault::Timeout, since(10, 60), Nanos(95), Some(Nanos::ZERO));
         assert_eq!(counts.longest_wait, Nanos(85), "also before the window");
-        counts.abandoned(&TIMES, (Nanos(190), Nanos(190)), Nanos(400));
+        counts.abandoned(&TIMES, since(190, 190), Nanos(400));
         assert_eq!(counts.longest_wait, Nanos(210), "also in the drain");
         counts.completed(&TIMES, at(120, 120, 121), Some(Nanos::ZERO));
         assert_eq!(counts.longest_wait, Nanos(210));
@@ -357,11 +359,10 @@ mod tests {
     #[test]
     fn one_connection_without_a_pause_is_busy_all_the_time() {
         let mut slice_counts = SliceCounts::new(false, 0);
-        let mut sent = Nanos(3);
+        let mut sent = 3;
         for length in [90, 1, 22, 7, 60, 5, 80, 40] {
-            let done = sent + Nanos(length);
-            let completion = Completion { scheduled: sent, sent, done, payload_bytes: 0 };
-            slice_counts.completed(&TIMES, completion, Some(Nanos::ZERO));
+            let done = sent + length;
+            slice_counts.completed(&TIMES, at(sent, sent, done), Some(Nanos::ZERO));
             sent = done;
         }
         assert_eq!(slice_counts.window.busy_ns, 100);
@@ -374,22 +375,10 @@ mod tests {
     #[test]
     fn latency_belongs_to_the_window_in_which_its_request_was_due() {
         let mut counts = SliceCounts::new(true, 0);
-        let at = |scheduled, done| Completion {
-            scheduled: Nanos(scheduled),
-            sent: Nanos(scheduled),
-            done: Nanos(done),
-            payload_bytes: 0,
-        };
-        counts.completed(&TIMES, at(90, 150), Some(Nanos::ZERO));
-        counts.completed(&TIMES, at(150, 900), Some(Nanos::ZERO));
-        counts.failed(
-            &TIMES,
-            Fault::Timeout,
-            (Nanos(160), Nanos(160)),
-            Nanos(2_160),
-            Some(Nanos::ZERO),
-        );
-        counts.abandoned(&TIMES, (Nanos(170), Nanos(170)), Nanos(1_170));
+        counts.completed(&TIMES, at(90, 90, 150), Some(Nanos::ZERO));
+        counts.completed(&TIMES, at(150, 150, 900), Some(Nanos::ZERO));
+        counts.failed(&TIMES, Fault::Timeout, since(160, 160), Nanos(2_160), Some(Nanos::ZERO));
+        counts.abandoned(&TIMES, since(170, 170), Nanos(1_170));
         counts.not_sent(&TIMES, Nanos(180), Nanos(2_000));
         counts.not_sent(&TIMES, Nanos(80), Nanos(2_000));
         let lengths: Vec<u64> =

@@ -7,12 +7,13 @@ use base::{Nanos, monotonic_now};
 use netio::{Connect, Ending, Failure, Handler, Wire};
 
 use crate::Fault;
-use crate::answer::{Check, Expected, ProbeBody, Received, ResponseEnd};
+use crate::conn::{Conn, Link, Request};
 use crate::http::Flow;
 use crate::lines::LineWriter;
+use crate::response::{Check, Expected, ProbeBody, Received, ResponseEnd};
 use crate::schedule::{ArrivalQueue, Budget};
 use crate::slice::LoopStart;
-use crate::slice_counts::{Completion, LongRequest, SliceCounts, Times};
+use crate::slice_counts::{Completion, Since, SliceCounts, Times};
 
 /// How long a slot pauses after a failed connection attempt, so that a dead server costs a thousand
 /// attempts per second and connection, not a whole CPU.
@@ -29,81 +30,6 @@ pub(crate) const TURN_MAX: Nanos = Nanos::from_millis(50);
 /// Messages of lines that are sent before the next look at events.
 pub(crate) const BURST: usize = 64;
 
-/// State of a slot's socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Socket {
-    Closed,
-    Connecting,
-    Open,
-}
-
-/// State of a slot, kept between slices.
-#[derive(Debug)]
-pub(crate) struct Conn {
-    pub(crate) link: Socket,
-    /// Whether a request is outstanding on it.
-    pub(crate) busy: bool,
-    /// Whether the socket was opened for the outstanding request.
-    pub(crate) fresh: bool,
-    /// Bytes arrived that no request had asked for; the next request on it fails.
-    pub(crate) tainted: bool,
-    /// Waits for an announced close before it sends its next request on a new connection.
-    ending: bool,
-    /// The server closed it while it was idle, and no request has been sent on its successor yet.
-    pub(crate) lost: bool,
-    /// Whether the deadline queue has an entry for it.
-    queued: bool,
-    /// Waits in the list of those that send their next message as soon as possible.
-    pub(crate) eager: bool,
-    /// Its sending side is shut down: the peer's close acknowledges what was sent.
-    pub(crate) shut: bool,
-    /// Messages that the kernel has taken, but the peer has not acknowledged.
-    pub(crate) unacknowledged: Vec<Completion>,
-    pub(crate) scheduled: Nanos,
-    pub(crate) sent: Nanos,
-    answer: ResponseEnd,
-    pub(crate) seen: Received,
-    /// How long it waits at the beginning of the next slice of a continued loop, in place of its
-    /// last request, and that request if it completed.
-    pub(crate) carry: (Nanos, Option<LongRequest>),
-    /// When the time begins that counts in this slice of a continued loop: after its first request
-    /// and the lead-in.
-    pub(crate) counted_from: Option<Nanos>,
-}
-
-impl Conn {
-    pub(crate) fn new(answer: ResponseEnd) -> Conn {
-        Conn {
-            link: Socket::Closed,
-            busy: false,
-            fresh: false,
-            tainted: false,
-            ending: false,
-            lost: false,
-            queued: false,
-            eager: false,
-            shut: false,
-            unacknowledged: Vec::new(),
-            scheduled: Nanos::ZERO,
-            sent: Nanos::ZERO,
-            answer,
-            seen: Received::default(),
-            carry: (Nanos::ZERO, None),
-            counted_from: None,
-        }
-    }
-
-    /// Whether nothing has been sent since the connection was opened ahead of its requests.
-    pub(crate) fn is_unused(&self) -> bool {
-        !self.fresh && self.unacknowledged.is_empty()
-    }
-
-    /// Whether it can carry another request.
-    pub(crate) fn stays_open(&self) -> bool {
-        self.link == Socket::Open && !self.ending
-    }
-}
-
 /// The source of requests.
 pub(crate) enum Source<'a> {
     /// Each connection sends when its response is complete.
@@ -115,21 +41,13 @@ pub(crate) enum Source<'a> {
 /// One slice on one thread.
 pub(crate) struct SliceRun<'a> {
     pub(crate) conns: &'a mut [Conn],
-    /// Slots used from the start: the first ones.
-    pub(crate) active: usize,
-    /// Slots used so far; more than `active` if an open loop needed them.
+    pub(crate) setup: SliceSetup<'a>,
+    /// Slots used so far; more than the active ones if an open loop needed them.
     pub(crate) used: usize,
     /// Limit on the slots used.
-    used_max: usize,
+    pub(crate) used_max: usize,
     pub(crate) times: Times,
     pub(crate) slice_counts: SliceCounts,
-    pub(crate) source: Source<'a>,
-    expected: &'a Expected,
-    timeout: Nanos,
-    /// Whether each request uses a new connection.
-    one_request: bool,
-    /// Buffer for a probe's body.
-    kept: Option<&'a mut ProbeBody>,
     /// No more requests are sent.
     pub(crate) stopping: bool,
     /// Outstanding requests.
@@ -142,11 +60,6 @@ pub(crate) struct SliceRun<'a> {
     deadlines: BinaryHeap<Reverse<(Nanos, usize)>>,
     /// Pausing slots, by the instant at which they resume.
     pub(crate) paused: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// How the closed loop begins.
-    pub(crate) start: LoopStart,
-    pub(crate) rng: base::Rng,
-    /// What is sent, if messages of lines are.
-    pub(crate) one_way: Option<OneWay<'a>>,
     /// Slots that send their next message as soon as possible (closed loop, messages of lines).
     pub(crate) eager: VecDeque<usize>,
     /// Slots with unacknowledged messages.
@@ -165,11 +78,15 @@ pub(crate) struct SliceSetup<'a> {
     pub(crate) source: Source<'a>,
     pub(crate) expected: &'a Expected,
     pub(crate) timeout: Nanos,
+    /// Whether each request uses a new connection.
     pub(crate) one_request: bool,
+    /// Buffer for a probe's body.
     pub(crate) kept: Option<&'a mut ProbeBody>,
-    /// Connections to start with.
+    /// Slots used from the start: the first ones.
     pub(crate) active: usize,
+    /// What is sent, if messages of lines are.
     pub(crate) one_way: Option<OneWay<'a>>,
+    /// How the closed loop begins.
     pub(crate) start: LoopStart,
     /// For the random parts of a continued loop.
     pub(crate) rng: base::Rng,
@@ -184,15 +101,15 @@ impl<'a> SliceRun<'a> {
         conns: &'a mut [Conn],
         slice_counts: SliceCounts,
         times: Times,
-        setup: SliceSetup<'a>,
+        mut setup: SliceSetup<'a>,
     ) -> SliceRun<'a> {
         let slots = conns.len();
         for conn in conns.iter_mut() {
             conn.queued = false;
-            conn.eager = false;
             conn.counted_from = None;
         }
         let active = setup.active.min(slots);
+        setup.active = active;
         let (free, used_max) = match setup.source {
             Source::Closed(_) => (VecDeque::new(), active),
             Source::Open(_) => {
@@ -203,40 +120,27 @@ impl<'a> SliceRun<'a> {
         };
         SliceRun {
             conns,
-            active,
+            setup,
             used: active,
             used_max,
             times,
             slice_counts,
-            source: setup.source,
-            expected: setup.expected,
-            timeout: setup.timeout,
-            one_request: setup.one_request,
-            kept: setup.kept,
             stopping: false,
             busy: 0,
             refusal: None,
             free,
             deadlines: BinaryHeap::with_capacity(slots),
             paused: BinaryHeap::with_capacity(slots),
-            start: setup.start,
-            rng: setup.rng,
-            one_way: setup.one_way,
             eager: VecDeque::new(),
             unacknowledged: 0,
         }
     }
 
-    /// Limit on the slots used.
-    pub(crate) fn used_max(&self) -> usize {
-        self.used_max
-    }
-
     /// Sends the first requests.
     pub(crate) fn begin<W: Wire>(&mut self, wire: &mut W) {
-        match self.source {
+        match self.setup.source {
             Source::Closed(_) if self.is_continued() => self.carry_on(wire),
-            Source::Closed(_) => (0..self.active).for_each(|slot| self.proceed(wire, slot)),
+            Source::Closed(_) => (0..self.setup.active).for_each(|slot| self.proceed(wire, slot)),
             Source::Open(_) => self.dispatch(wire),
         }
     }
@@ -248,7 +152,7 @@ impl<'a> SliceRun<'a> {
 
     /// Whether no more requests will be sent.
     fn is_all_sent(&self) -> bool {
-        match &self.source {
+        match &self.setup.source {
             Source::Closed(budget) => self.stopping || budget.is_spent(),
             Source::Open(arriving) => arriving.is_spent(),
         }
@@ -260,7 +164,7 @@ impl<'a> SliceRun<'a> {
             return;
         }
         self.pull(at);
-        if let Source::Open(arriving) = &mut self.source {
+        if let Source::Open(arriving) = &mut self.setup.source {
             arriving.end();
             self.slice_counts.waiting(arriving.waiting(), self.free.is_empty());
         }
@@ -277,10 +181,10 @@ impl<'a> SliceRun<'a> {
 
     /// Drops the requests that still wait for a connection.
     fn drop_waiting(&mut self) {
-        let Source::Open(arriving) = &mut self.source else { return };
+        let Source::Open(arriving) = &mut self.setup.source else { return };
         while let Some(due) = arriving.pop() {
             let due = self.times.start + due;
-            self.slice_counts.not_sent(&self.times, due, self.timeout);
+            self.slice_counts.not_sent(&self.times, due, self.setup.timeout);
         }
     }
 
@@ -320,7 +224,7 @@ impl<'a> SliceRun<'a> {
         if let Some(Reverse((resume, _))) = self.paused.peek() {
             until = until.min(*resume);
         }
-        if let Source::Open(arriving) = &self.source
+        if let Source::Open(arriving) = &self.setup.source
             && let Some(due) = arriving.next_due()
             && (!self.free.is_empty() || self.used < self.used_max)
         {
@@ -331,19 +235,16 @@ impl<'a> SliceRun<'a> {
 
     /// Whether further requests will arrive.
     pub(crate) fn awaits_arrivals(&self) -> bool {
-        matches!(&self.source, Source::Open(arriving) if arriving.next_due().is_some())
+        matches!(&self.setup.source, Source::Open(arriving) if arriving.next_due().is_some())
     }
 
     /// Closes idle additional connections: they would occupy workers of the server, and every slice
     /// should start alike.
     pub(crate) fn shrink<W: Wire>(&mut self, wire: &mut W) {
-        for slot in self.active..self.used {
-            let conn = &mut self.conns[slot];
+        for slot in self.setup.active..self.used {
             wire.close(slot);
-            conn.link = Socket::Closed;
-            conn.tainted = false;
-            conn.ending = false;
-            conn.lost = false;
+            self.conns[slot].link = Link::Closed;
+            self.conns[slot].request = Request::None;
         }
     }
 
@@ -352,19 +253,17 @@ impl<'a> SliceRun<'a> {
         self.drop_waiting();
         let at = now();
         for (slot, conn) in self.conns.iter_mut().enumerate() {
-            let is_busy = std::mem::take(&mut conn.busy);
+            let is_busy = conn.is_busy();
             if is_busy {
-                let since = (conn.scheduled, conn.sent);
-                self.slice_counts.abandoned(&self.times, since, at);
+                conn.request = Request::None;
+                self.slice_counts.abandoned(&self.times, conn.since, at);
             }
             if is_busy || !conn.unacknowledged.is_empty() {
                 wire.close(slot);
-                conn.link = Socket::Closed;
-                conn.shut = false;
+                conn.link = Link::Closed;
             }
             for message in conn.unacknowledged.drain(..) {
-                let since = (message.scheduled, message.sent);
-                self.slice_counts.abandoned(&self.times, since, at);
+                self.slice_counts.abandoned(&self.times, message.since, at);
             }
         }
         self.busy = 0;
@@ -373,7 +272,7 @@ impl<'a> SliceRun<'a> {
 
     /// Takes the arrivals that are due by `at`.
     fn pull(&mut self, at: Nanos) {
-        if let Source::Open(arriving) = &mut self.source {
+        if let Source::Open(arriving) = &mut self.setup.source {
             let until = at.min(self.times.window_end).saturating_sub(self.times.start);
             let (arrived, dropped) = arriving.pull(until);
             self.slice_counts.counts.offered += arrived;
@@ -387,13 +286,13 @@ impl<'a> SliceRun<'a> {
     /// Sends waiting requests on free connections, and on additional ones if the load allows them
     /// and the requests were noticed in time.
     fn dispatch<W: Wire>(&mut self, wire: &mut W) {
-        let Source::Open(arriving) = &self.source else { return };
+        let Source::Open(arriving) = &self.setup.source else { return };
         let waited_before = arriving.waiting();
         let at = now();
         self.pull(at);
         let mut popped = 0;
         while let Some(slot) = self.free.pop_front() {
-            let Source::Open(arriving) = &mut self.source else { return };
+            let Source::Open(arriving) = &mut self.setup.source else { return };
             let Some(due) = arriving.pop() else {
                 self.free.push_front(slot);
                 return;
@@ -403,11 +302,11 @@ impl<'a> SliceRun<'a> {
             self.request(wire, slot, due, due, now());
         }
         let since = at.saturating_sub(self.times.start).saturating_sub(NOTICED_IN_TIME);
-        let Source::Open(arriving) = &self.source else { return };
+        let Source::Open(arriving) = &self.setup.source else { return };
         let new = arriving.waiting() - waited_before.saturating_sub(popped).min(arriving.waiting());
         let in_time = arriving.waiting_since(since).min(new);
         for _ in 0..in_time.min(self.used_max - self.used) {
-            let Source::Open(arriving) = &mut self.source else { return };
+            let Source::Open(arriving) = &mut self.setup.source else { return };
             let Some(due) = arriving.pop() else { return };
             let slot = self.used;
             self.used += 1;
@@ -428,7 +327,7 @@ impl<'a> SliceRun<'a> {
         if at >= self.times.window_end {
             self.end_window(at);
         }
-        match &mut self.source {
+        match &mut self.setup.source {
             Source::Closed(budget) => {
                 if !self.stopping && budget.take() {
                     self.request(wire, slot, at, at, at);
@@ -436,7 +335,7 @@ impl<'a> SliceRun<'a> {
             }
             Source::Open(_) => {
                 self.pull(at);
-                let Source::Open(arriving) = &mut self.source else { return };
+                let Source::Open(arriving) = &mut self.setup.source else { return };
                 match arriving.pop() {
                     Some(due) => {
                         let due = self.times.start + due;
@@ -463,18 +362,19 @@ impl<'a> SliceRun<'a> {
         self.slice_counts.sent(&self.times, scheduled, ready, at);
         self.busy += 1;
         let conn = &mut self.conns[slot];
-        self.slice_counts.counts.reconnected += u64::from(std::mem::take(&mut conn.lost));
-        conn.busy = true;
-        conn.fresh = conn.link != Socket::Open;
-        conn.scheduled = scheduled;
-        conn.sent = at;
+        self.slice_counts.counts.reconnected += u64::from(conn.request == Request::NoneSinceLoss);
+        conn.request = match conn.link {
+            Link::Closed | Link::Connecting => Request::OnFresh,
+            _ => Request::OnKept,
+        };
+        conn.since = Since { scheduled, sent: at };
         conn.seen = Received::default();
         conn.answer.begin();
         self.expect_end(slot);
         match self.conns[slot].link {
-            Socket::Open => self.send(wire, slot),
-            Socket::Connecting => {}
-            Socket::Closed => self.connect(wire, slot),
+            Link::Closed => self.connect(wire, slot),
+            Link::Connecting => {}
+            _ => self.send(wire, slot),
         }
     }
 
@@ -483,7 +383,7 @@ impl<'a> SliceRun<'a> {
         let conn = &mut self.conns[slot];
         if !conn.queued {
             conn.queued = true;
-            self.deadlines.push(Reverse((conn.sent + self.timeout, slot)));
+            self.deadlines.push(Reverse((conn.since.sent + self.setup.timeout, slot)));
         }
     }
 
@@ -491,14 +391,14 @@ impl<'a> SliceRun<'a> {
     pub(crate) fn connect<W: Wire>(&mut self, wire: &mut W, slot: usize) {
         match wire.connect(slot) {
             Ok(Connect::Done) => self.connected(wire, slot),
-            Ok(Connect::Pending) => self.conns[slot].link = Socket::Connecting,
+            Ok(Connect::Pending) => self.conns[slot].link = Link::Connecting,
             Err(failure) => self.not_connected(slot, failure),
         }
     }
 
     fn not_connected(&mut self, slot: usize, failure: Failure) {
-        self.conns[slot].link = Socket::Closed;
-        if self.conns[slot].busy {
+        self.conns[slot].link = Link::Closed;
+        if self.conns[slot].is_busy() {
             let at = now();
             self.end_request(slot, Err(Fault::Net(failure)), at);
             self.pause(slot, at);
@@ -508,17 +408,19 @@ impl<'a> SliceRun<'a> {
     }
 
     fn send<W: Wire>(&mut self, wire: &mut W, slot: usize) {
-        if self.one_way.is_some() {
+        if self.setup.one_way.is_some() {
             return self.hand_over(wire, slot);
         }
         let outcome = wire.send(slot);
         let conn = &mut self.conns[slot];
         match outcome {
-            Ok(()) if conn.tainted => self.fail(wire, slot, Fault::SurplusBytes),
+            Ok(()) if conn.link == Link::Tainted => self.fail(wire, slot, Fault::SurplusBytes),
             Ok(()) => wire.release(slot),
-            Err(Failure::ClosedByPeer) if !conn.fresh => self.resend_on_new_connection(wire, slot),
+            Err(Failure::ClosedByPeer) if conn.request == Request::OnKept => {
+                self.resend_on_new_connection(wire, slot);
+            }
             Err(failure) => {
-                conn.link = Socket::Closed;
+                conn.link = Link::Closed;
                 let at = now();
                 self.end_request(slot, Err(Fault::Net(failure)), at);
                 self.pause(slot, at);
@@ -537,9 +439,8 @@ impl<'a> SliceRun<'a> {
         self.slice_counts.closed_idle += 1;
         self.slice_counts.counts.reconnected += 1;
         let conn = &mut self.conns[slot];
-        conn.link = Socket::Closed;
-        conn.tainted = false;
-        conn.fresh = true;
+        conn.link = Link::Closed;
+        conn.request = Request::OnFresh;
         self.connect(wire, slot);
     }
 
@@ -547,34 +448,25 @@ impl<'a> SliceRun<'a> {
     pub(crate) fn end_request(&mut self, slot: usize, outcome: Result<(), Fault>, at: Nanos) {
         let counted = self.counts_from(slot, outcome.is_ok(), at);
         let conn = &mut self.conns[slot];
-        conn.busy = false;
+        conn.request = Request::None;
         self.busy -= 1;
+        let since = conn.since;
         match outcome {
             Ok(()) => {
-                let completion = Completion {
-                    scheduled: conn.scheduled,
-                    sent: conn.sent,
-                    done: at,
-                    payload_bytes: conn.seen.bytes,
-                };
+                let completion = Completion { since, done: at, payload_bytes: conn.seen.bytes };
                 self.slice_counts.completed(&self.times, completion, counted);
             }
-            Err(fault) => {
-                let since = (conn.scheduled, conn.sent);
-                self.slice_counts.failed(&self.times, fault, since, at, counted);
-            }
+            Err(fault) => self.slice_counts.failed(&self.times, fault, since, at, counted),
         }
     }
 
     /// The slot's request failed, and its connection is unusable.
     fn fail<W: Wire>(&mut self, wire: &mut W, slot: usize, fault: Fault) {
         wire.close(slot);
-        if self.one_way.is_some() {
+        if self.setup.one_way.is_some() {
             return self.lose(slot, fault);
         }
-        let conn = &mut self.conns[slot];
-        conn.link = Socket::Closed;
-        conn.tainted = false;
+        self.conns[slot].link = Link::Closed;
         let at = now();
         self.end_request(slot, Err(fault), at);
         self.proceed_at(wire, slot, at);
@@ -583,14 +475,14 @@ impl<'a> SliceRun<'a> {
     /// The response is complete: compares it and continues.
     fn answered<W: Wire>(&mut self, wire: &mut W, slot: usize, keep_alive: bool, closing: bool) {
         let at = now();
-        let verdict = self.conns[slot].seen.verdict(self.expected);
+        let verdict = self.conns[slot].seen.verdict(self.setup.expected);
         self.end_request(slot, verdict, at);
         let conn = &mut self.conns[slot];
-        if !keep_alive || self.one_request {
+        if !keep_alive || self.setup.one_request {
             wire.retire(slot);
-            conn.link = Socket::Closed;
+            conn.link = Link::Closed;
         } else if closing {
-            conn.ending = true;
+            conn.link = Link::Ending;
             return;
         }
         self.proceed_at(wire, slot, at);
@@ -604,14 +496,14 @@ impl<'a> SliceRun<'a> {
             self.deadlines.pop();
             let conn = &mut self.conns[slot];
             conn.queued = false;
-            if !conn.busy && !conn.shut {
+            if !conn.is_busy() && conn.link != Link::Shut {
                 continue;
             }
-            let deadline = conn.sent + self.timeout;
+            let deadline = conn.since.sent + self.setup.timeout;
             if deadline > at {
                 conn.queued = true;
                 self.deadlines.push(Reverse((deadline, slot)));
-            } else if conn.link == Socket::Connecting {
+            } else if conn.link == Link::Connecting {
                 self.fail(wire, slot, Fault::Net(Failure::ConnectTimeout));
             } else {
                 self.fail(wire, slot, Fault::Timeout);
@@ -623,7 +515,7 @@ impl<'a> SliceRun<'a> {
     fn take_chunks<W: Wire>(&mut self, wire: &mut W, slot: usize) {
         loop {
             let conn = &mut self.conns[slot];
-            if !conn.busy {
+            if !conn.is_busy() {
                 return wire.hold(slot);
             }
             if !conn.answer.take_chunk(&mut conn.seen) {
@@ -637,10 +529,9 @@ impl<'a> SliceRun<'a> {
 impl<W: Wire> Handler<W> for SliceRun<'_> {
     fn connected(&mut self, wire: &mut W, slot: usize) {
         let conn = &mut self.conns[slot];
-        conn.link = Socket::Open;
-        conn.tainted = false;
+        conn.link = Link::Open;
         conn.answer.connected();
-        if conn.busy {
+        if conn.is_busy() {
             self.send(wire, slot);
         } else if conn.answer.needs_no_request() {
             wire.hold(slot);
@@ -652,17 +543,23 @@ impl<W: Wire> Handler<W> for SliceRun<'_> {
     }
 
     fn received(&mut self, wire: &mut W, slot: usize, bytes: &[u8], closing: bool) {
-        if self.one_way.is_some() {
+        if self.setup.one_way.is_some() {
             return self.fail(wire, slot, Fault::SurplusBytes);
         }
         let conn = &mut self.conns[slot];
         let streams = matches!(conn.answer, ResponseEnd::Stream { .. });
-        if !conn.busy && !streams {
-            conn.tainted = true;
+        if !conn.is_busy() && !streams {
+            // What precedes an announced close is lost with it.
+            if conn.link == Link::Open {
+                conn.link = Link::Tainted;
+            }
             return;
         }
-        let mut check =
-            Check { expected: self.expected, seen: &mut conn.seen, kept: self.kept.as_deref_mut() };
+        let mut check = Check {
+            expected: self.setup.expected,
+            seen: &mut conn.seen,
+            kept: self.setup.kept.as_deref_mut(),
+        };
         match conn.answer.push(bytes, &mut check) {
             Ok(Flow::More) if streams => self.take_chunks(wire, slot),
             Ok(Flow::More) => {}
@@ -673,23 +570,22 @@ impl<W: Wire> Handler<W> for SliceRun<'_> {
 
     fn ended(&mut self, wire: &mut W, slot: usize, ending: Ending) {
         let conn = &mut self.conns[slot];
-        let link = std::mem::replace(&mut conn.link, Socket::Closed);
-        let was_ending = std::mem::take(&mut conn.ending);
-        if link == Socket::Connecting {
+        let link = std::mem::replace(&mut conn.link, Link::Closed);
+        if link == Link::Connecting {
             if let Ending::Failed(failure) = ending {
                 self.not_connected(slot, failure);
             }
-        } else if self.one_way.is_some() {
-            self.one_way_ended(slot, ending);
-        } else if !conn.busy {
+        } else if self.setup.one_way.is_some() {
+            self.one_way_ended(slot, link, ending);
+        } else if !conn.is_busy() {
             self.slice_counts.closed_idle += 1;
-            conn.lost = true;
-            if was_ending {
+            conn.request = Request::NoneSinceLoss;
+            if link == Link::Ending {
                 self.proceed(wire, slot);
             }
         } else {
             match ending {
-                Ending::Failed(Failure::ClosedByPeer) if !conn.fresh => {
+                Ending::Failed(Failure::ClosedByPeer) if conn.request == Request::OnKept => {
                     self.resend_on_new_connection(wire, slot)
                 }
                 Ending::Failed(failure) => self.fail(wire, slot, Fault::Net(failure)),

@@ -5,21 +5,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use base::{CpuSet, Nanos, Seed, monotonic_now};
+use ledger::Counts;
 use netio::{Engine, Failure, Wire};
 use rustix::thread::{sched_setaffinity, sched_yield, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
 use spec::Mode;
 
 use crate::alarm::Alarm;
-use crate::answer::{Expected, ProbeBody, Received, ResponseEnd};
+use crate::conn::{Conn, Link};
 use crate::lines::LineWriter;
 use crate::live::Live;
 use crate::observe::{ConnectionsLimit, LimitedBy};
 use crate::pacer::Pacer;
+use crate::response::{Expected, ProbeBody, Received, ResponseEnd};
 use crate::schedule::{ArrivalQueue, Budget};
 use crate::slice::{Among, LoopStart, Slice, StopFlag};
 use crate::slice_counts::{SliceCounts, Times};
-use crate::slice_run::{Conn, OneWay, SliceRun, SliceSetup, Socket, Source, TURN_MAX};
+use crate::slice_run::{OneWay, SliceRun, SliceSetup, Source, TURN_MAX};
 use crate::{Fault, Observation};
 
 /// How long a slice waits for its connections before it starts without the missing ones.
@@ -236,13 +238,13 @@ impl<E: Engine> Worker<E> {
         prepare(engine, &mut run, orders, orders.timeout)?;
         let refusal = run.refusal;
         Ok(match self.conns[0].link {
-            Socket::Open => Ok(()),
-            Socket::Closed => Err(refusal.unwrap_or(Failure::Reset)),
-            Socket::Connecting => {
+            Link::Closed => Err(refusal.unwrap_or(Failure::Reset)),
+            Link::Connecting => {
                 self.engine.wire().close(0);
-                self.conns[0].link = Socket::Closed;
+                self.conns[0].link = Link::Closed;
                 Err(Failure::ConnectTimeout)
             }
+            _ => Ok(()),
         })
     }
 
@@ -275,7 +277,7 @@ impl<E: Engine> Worker<E> {
         let end = monotonic_now();
         close_retired(engine, &mut run)?;
         run.shrink(engine.wire());
-        let (used, most) = (run.used as u32, run.used_max() as u32);
+        let (used, most) = (run.used as u32, run.used_max as u32);
         let (times, slice_counts) = (run.times, run.slice_counts);
         let fault = slice_counts.errors.keys().next().copied();
         let after = self.engine.wire().traffic();
@@ -304,8 +306,8 @@ impl<E: Engine> Worker<E> {
         let _ = engine.turn(Nanos::ZERO, &mut run);
         let mut tainted = 0;
         for (slot, conn) in self.conns.iter_mut().enumerate() {
-            tainted += u64::from(conn.link == Socket::Open && conn.tainted);
-            conn.link = Socket::Closed;
+            tainted += u64::from(conn.link == Link::Tainted);
+            conn.link = Link::Closed;
             self.engine.wire().close(slot);
         }
         tainted
@@ -327,16 +329,16 @@ fn prepare<E: Engine>(
     let mut next = 0;
     loop {
         run.refusal = run.refusal.filter(|failure| *failure != Failure::AcceptQueueFull);
-        while next < run.active && run.refusal != Some(Failure::AcceptQueueFull) {
-            if run.conns[next].link == Socket::Closed {
+        while next < run.setup.active && run.refusal != Some(Failure::AcceptQueueFull) {
+            if run.conns[next].link == Link::Closed {
                 run.connect(engine.wire(), next);
             }
             next += usize::from(run.refusal != Some(Failure::AcceptQueueFull));
         }
-        let all_tried = next == run.active;
+        let all_tried = next == run.setup.active;
         let left = until.saturating_sub(monotonic_now());
-        let active = &run.conns[..run.active];
-        let pending = active.iter().any(|conn| conn.link == Socket::Connecting);
+        let active = &run.conns[..run.setup.active];
+        let pending = active.iter().any(|conn| conn.link == Link::Connecting);
         let is_over = orders.stop.load(Ordering::Relaxed) || orders.failed.load(Ordering::Relaxed);
         if left == Nanos::ZERO || is_over || all_tried && !pending {
             return Ok(());
@@ -349,7 +351,7 @@ fn prepare<E: Engine>(
 fn load<E: Engine>(engine: &mut E, run: &mut SliceRun<'_>, orders: &Orders) -> io::Result<()> {
     let (mut drain_end, mut alarm) = (None, Alarm::new());
     let mut stopped_at: Option<Nanos> = None;
-    let mut reported = (0, 0);
+    let mut reported = Counts::default();
     run.begin(engine.wire());
     while !run.is_over() && !orders.failed.load(Ordering::Relaxed) {
         if orders.stop.load(Ordering::Relaxed) {
@@ -373,10 +375,8 @@ fn load<E: Engine>(engine: &mut E, run: &mut SliceRun<'_>, orders: &Orders) -> i
         }
         turn(engine, run, wait, &mut alarm)?;
         if let Some(live) = &orders.live {
-            let counts = &run.slice_counts.counts;
-            let now = (counts.completed, counts.failed);
-            live.add(reported, now);
-            reported = now;
+            live.add(&reported, &run.slice_counts.counts);
+            reported = run.slice_counts.counts;
         }
     }
     run.abandon(engine.wire());

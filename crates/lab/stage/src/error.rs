@@ -208,19 +208,6 @@ impl StageError {
         matches!(self, StageError::Interrupted | StageError::StoppedWaiting)
     }
 
-    /// The process that made the stack fail, how it ended, and the end of its log, if a process
-    /// crashed, was not ready in time, or died later. Another start would most likely end the same
-    /// way.
-    pub fn failed_process(&self) -> Option<FailedProcess<'_>> {
-        let (process, ended, log) = match self {
-            StageError::Crashed { process, ended, log, .. }
-            | StageError::Died { process, ended, log } => (process, Some(*ended), log),
-            StageError::NotReady { process, log, .. } => (process, None, log),
-            _ => return None,
-        };
-        Some(FailedProcess { process, ended, log })
-    }
-
     pub(crate) fn file(
         what: &'static str,
         path: impl Into<PathBuf>,
@@ -228,17 +215,6 @@ impl StageError {
         let path = path.into();
         move |source| StageError::File { what, path, source }
     }
-}
-
-/// The end of a process that made its stack fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailedProcess<'a> {
-    /// Its name.
-    pub process: &'a str,
-    /// How it ended; `None` if it is running but not ready.
-    pub ended: Option<ProcessExit>,
-    /// The end of its log.
-    pub log: &'a LogTail,
 }
 
 /// The end of a process's log, indented for an error; empty if there is no output.
@@ -291,30 +267,6 @@ fn background(ended: ProcessExit) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_process_that_failed_leaves_its_last_words_and_how_it_ended() {
-        let log = LogTail(vec!["out of luck".to_owned()]);
-        let error = StageError::Crashed {
-            process: "app".to_owned(),
-            command: "false".to_owned(),
-            ended: ProcessExit::Exited(1),
-            log: log.clone(),
-        };
-        let words =
-            FailedProcess { process: "app", ended: Some(ProcessExit::Exited(1)), log: &log };
-        assert_eq!(error.failed_process(), Some(words));
-        let error = StageError::NotReady {
-            process: "app".to_owned(),
-            after: Nanos::from_secs(1),
-            check: "port 1".to_owned(),
-            seen: "nothing listens".to_owned(),
-            log: log.clone(),
-        };
-        assert_eq!(error.failed_process(), Some(FailedProcess { ended: None, ..words }));
-        assert_eq!(StageError::NoPort.failed_process(), None);
-        assert_eq!(StageError::StoppedWaiting.failed_process(), None);
-    }
 
     #[test]
     fn errors_say_what_happened_and_what_to_do() {

@@ -55,7 +55,7 @@ pub use cgroup::throttled;
 pub use command::find_need;
 pub use draws::Draws;
 pub use errand::{Errand, ErrandEnd};
-pub use error::{FailedProcess, LogTail, StageError};
+pub use error::{LogTail, StageError};
 pub use exclusive::{Exclusive, LOCK_DIR_VARIABLE, exclusive, exclusive_when_free, lock_folder};
 pub use guard::guard_main;
 pub use holder::Holder;

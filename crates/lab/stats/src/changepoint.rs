@@ -1,6 +1,6 @@
 //! Change points: a server that slows down.
 
-use crate::checks::median;
+use crate::median::median;
 use crate::spread::mean;
 
 /// A step above this share of the level within a trial is drift.

@@ -7,20 +7,20 @@
 //! Overview:
 //!
 //! ```text
-//! trials ─ log_ratios_of_totals ─▶ d ─ Stein::plan (after the pilot) ─▶ how many blocks
+//! trials ─ log_ratios_of_totals ─▶ d ─ planned_blocks (after the pilot) ─▶ how many blocks
 //!        └ quantile ─────────────┘ └─ judge ─▶ Judgement
 //! ```
 //!
-//! The validity checks use [`fisher_exact`], [`drift`] and [`warmed_up_after`].
+//! The validity checks use [`drift`] and [`warmed_up_after`].
 //!
 //! This crate does no I/O, reads no clock and uses only seeded randomness.
 
 mod anytime;
 mod bias;
 mod changepoint;
-mod checks;
 mod estimate;
 mod judge;
+mod median;
 mod order;
 mod quantile;
 mod rounds;
@@ -37,16 +37,16 @@ mod warm_up;
 pub use anytime::anytime_half_width;
 pub use bias::{Bias, BiasCause, bias_bound, log_bias, lost_share};
 pub use changepoint::{Drift, drift, pelt};
-pub use checks::{fisher_exact, median};
 pub use estimate::{NotPositive, level, level_of, log_ratios, mean_log_ratio};
 pub use judge::{Better, DECIDING_BLOCKS_MIN, Evidence, Judgement, Opinion, judge};
+pub use median::median;
 pub use order::mirrored_order;
 pub use quantile::{Quantile, Sureness, Values, quantile, ratio_of_quantiles};
 pub use rounds::kept_rounds;
 pub use sign_flip::{sign_flip_p, sign_flip_p_min};
 pub use spread::{Spread, lag1_autocorrelation};
 pub use stalls::{Margins, Stalls};
-pub use stein::{Aim, Stein};
+pub use stein::{Aim, planned_blocks};
 pub use student::t_quantile;
 pub use t_test::t_test_p;
 pub use totals::{Total, log_of_totals, log_ratios_of_totals};

@@ -40,9 +40,7 @@ impl Aim {
         // The cast saturates; the caller caps an infinite number.
         (blocks as u64).max(2)
     }
-}
 
-impl Aim {
     /// Number of blocks after which the margins of rare stalls, in so many blocks, shrink to the target
     /// width: in proportion to the root of the number of stalls.
     pub fn blocks_for_margins(&self, margins: &Margins, blocks: usize) -> u64 {
@@ -52,43 +50,22 @@ impl Aim {
     }
 }
 
-/// The length of the run according to the pilot.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stein {
-    /// Blocks to run in all, including the pilot.
-    pub blocks: u32,
-    /// Blocks that the precision would require without the cap.
-    pub wanted: u32,
-}
-
-impl Stein {
-    /// N = clamp(⌈(t·s₀/h)²⌉, n₀, cap), where n₀ is the length of `pilot`, s₀ its standard
-    /// deviation, t Student's critical value with n₀ − 1 degrees of freedom and h the target
-    /// half-width on the log scale.
-    ///
-    /// A pilot without a spread (fewer than two blocks, or a non-finite value) gives the cap.
-    pub fn plan(pilot: &[f64], aim: &Aim, cap: u32) -> Stein {
+/// The number of blocks to run in all, including the pilots of some contrasts that share them: the
+/// longest of their plans.
+///
+/// The plan of one is N = clamp(⌈(t·s₀/h)²⌉, n₀, cap), where n₀ is the length of its pilot, s₀ its
+/// standard deviation, t Student's critical value with n₀ − 1 degrees of freedom and h the target
+/// half-width on the log scale.
+///
+/// A pilot without a spread (fewer than two blocks, or a non-finite value) gives the cap, and so do
+/// no pilots.
+pub fn planned_blocks(pilots: &[&[f64]], aim: &Aim, cap: u32) -> u32 {
+    let plan = |pilot: &&[f64]| {
         let wanted = Spread::of(pilot).map_or(u64::MAX, |spread| aim.blocks_for(&spread));
-        let pilot_blocks = u32::try_from(pilot.len()).unwrap_or(u32::MAX);
-        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).max(pilot_blocks);
-        let blocks = wanted.min(cap).max(pilot_blocks);
-        debug_assert!(pilot_blocks <= blocks && blocks <= wanted, "{blocks} of {wanted}");
-        Stein { blocks, wanted }
-    }
-
-    /// The plan for several contrasts that share their blocks: the longest of their plans.
-    pub fn plan_all(pilots: &[&[f64]], aim: &Aim, cap: u32) -> Stein {
-        pilots
-            .iter()
-            .map(|pilot| Stein::plan(pilot, aim, cap))
-            .reduce(|a, b| Stein { blocks: a.blocks.max(b.blocks), wanted: a.wanted.max(b.wanted) })
-            .unwrap_or(Stein { blocks: cap, wanted: cap })
-    }
-
-    /// Whether the cap allows fewer blocks than the precision requires.
-    pub fn is_capped(&self) -> bool {
-        self.blocks < self.wanted
-    }
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
+        wanted.min(cap).max(u32::try_from(pilot.len()).unwrap_or(u32::MAX))
+    };
+    pilots.iter().map(plan).max().unwrap_or(cap)
 }
 
 /// Half-width of the interval after all blocks: t·s₀/√N with the pilot's s₀, or Student's interval
@@ -107,6 +84,10 @@ mod tests {
 
     const AIM: Aim = Aim { precision: 0.01, confidence: 0.95, adjusted_for: 1 };
 
+    fn plan(pilot: &[f64], aim: &Aim, cap: u32) -> u32 {
+        planned_blocks(&[pilot], aim, cap)
+    }
+
     /// Ten blocks whose standard deviation is 0.014 and whose mean is 0.05.
     fn pilot() -> Vec<f64> {
         let signs = [1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0, -1.0, -1.0, 1.0];
@@ -117,27 +98,26 @@ mod tests {
     #[test]
     fn the_number_of_blocks_by_hand() {
         // (2.262157 × 0.014 ÷ ln 1.01)² = 10.13, so 11 blocks.
-        assert_eq!(Stein::plan(&pilot(), &AIM, 60), Stein { blocks: 11, wanted: 11 });
+        assert_eq!(plan(&pilot(), &AIM, 60), 11);
         // Half the half-width takes four times the blocks.
         let halved = Aim { precision: 0.005, ..AIM };
-        assert_eq!(Stein::plan(&pilot(), &halved, 60).blocks, 41);
-        assert_eq!(Stein::plan(&pilot(), &halved, 24), Stein { blocks: 24, wanted: 41 });
-        assert!(Stein::plan(&pilot(), &halved, 24).is_capped());
+        assert_eq!(plan(&pilot(), &halved, 60), 41);
+        assert_eq!(plan(&pilot(), &halved, 24), 24);
     }
 
     #[test]
     fn a_quiet_pilot_is_enough_and_a_broken_one_asks_for_all() {
-        assert_eq!(Stein::plan(&[0.1; 10], &AIM, 60).blocks, 10);
-        assert_eq!(Stein::plan(&[0.1], &AIM, 60).blocks, 60);
-        assert_eq!(Stein::plan(&[0.1, f64::NAN, 0.1], &AIM, 60).blocks, 60);
-        assert_eq!(Stein::plan(&pilot(), &AIM, 3).blocks, 10, "the pilot is never cut");
+        assert_eq!(plan(&[0.1; 10], &AIM, 60), 10);
+        assert_eq!(plan(&[0.1], &AIM, 60), 60);
+        assert_eq!(plan(&[0.1, f64::NAN, 0.1], &AIM, 60), 60);
+        assert_eq!(plan(&pilot(), &AIM, 3), 10, "the pilot is never cut");
     }
 
     #[test]
     fn several_contrasts_take_the_longest_plan() {
         let (quiet, noisy) = ([0.1; 10], pilot());
-        let both = Stein::plan_all(&[&quiet, &noisy], &AIM, 60);
-        assert_eq!(both, Stein::plan(&noisy, &AIM, 60));
+        let both = planned_blocks(&[&quiet, &noisy], &AIM, 60);
+        assert_eq!(both, plan(&noisy, &AIM, 60));
     }
 
     #[test]
@@ -162,7 +142,7 @@ mod tests {
             let looser = Aim { precision: precision * factor, ..AIM };
             let surer = Aim { confidence: 0.99, ..aim };
             let shared = Aim { adjusted_for: 4, ..aim };
-            let blocks = |aim: &Aim| Stein::plan(&pilot, aim, 10_000).blocks;
+            let blocks = |aim: &Aim| plan(&pilot, aim, 10_000);
             prop_assert!(blocks(&looser) <= blocks(&aim));
             prop_assert!(blocks(&aim) <= blocks(&surer));
             prop_assert!(blocks(&aim) <= blocks(&shared));
@@ -174,16 +154,16 @@ mod tests {
             shift in -1.0..1.0_f64,
         ) {
             let shifted: Vec<f64> = pilot.iter().map(|d| d + shift).collect();
-            let (one, other) = (Stein::plan(&pilot, &AIM, 10_000), Stein::plan(&shifted, &AIM, 10_000));
+            let (one, other) = (plan(&pilot, &AIM, 10_000), plan(&shifted, &AIM, 10_000));
             // Rounding may move a value on the boundary between two numbers of blocks.
-            prop_assert!(one.blocks.abs_diff(other.blocks) <= 1);
+            prop_assert!(one.abs_diff(other) <= 1);
         }
 
         #[test]
         fn an_uncapped_plan_reaches_the_precision(pilot in prop::collection::vec(-0.1..0.1_f64, 2..20)) {
-            let plan = Stein::plan(&pilot, &AIM, u32::MAX);
+            let blocks = plan(&pilot, &AIM, u32::MAX);
             let spread = Spread::of(&pilot).unwrap();
-            let half = spread.t_half_width(0.05) * (pilot.len() as f64 / f64::from(plan.blocks)).sqrt();
+            let half = spread.t_half_width(0.05) * (pilot.len() as f64 / f64::from(blocks)).sqrt();
             prop_assert!(half <= AIM.half_width_log() * (1.0 + 1e-9));
         }
     }

@@ -54,25 +54,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn total((amount, per): (f64, f64)) -> Total {
+    fn total(amount: f64, per: f64) -> Total {
         Total { amount, per }
     }
 
     #[test]
     fn a_ratio_of_totals_by_hand() {
         // 30 ÷ 3 = 10; mean denominator 1.5: deviations (10 − 10) ÷ 15 and (20 − 20) ÷ 15.
-        let even = log_of_totals(&[total((10.0, 1.0)), total((20.0, 2.0))]).unwrap();
+        let even = log_of_totals(&[total(10.0, 1.0), total(20.0, 2.0)]).unwrap();
         assert_eq!(even, [10f64.ln(); 2]);
         // 20 ÷ 2 = 10: deviations ±5 ÷ 10.
-        let uneven = log_of_totals(&[total((5.0, 1.0)), total((15.0, 1.0))]).unwrap();
+        let uneven = log_of_totals(&[total(5.0, 1.0), total(15.0, 1.0)]).unwrap();
         assert_eq!(uneven, [10f64.ln() - 0.5, 10f64.ln() + 0.5]);
     }
 
     #[test]
     fn a_block_without_any_answer_counts_and_none_at_all_is_an_error() {
-        let values = log_of_totals(&[total((0.0, 1.0)), total((20.0, 1.0))]).unwrap();
+        let values = log_of_totals(&[total(0.0, 1.0), total(20.0, 1.0)]).unwrap();
         assert_eq!(values, [10f64.ln() - 1.0, 10f64.ln() + 1.0]);
-        assert!(log_of_totals(&[total((0.0, 1.0)), total((0.0, 1.0))]).is_err());
+        assert!(log_of_totals(&[total(0.0, 1.0), total(0.0, 1.0)]).is_err());
         assert!(log_of_totals(&[]).is_err());
     }
 
@@ -82,7 +82,7 @@ mod tests {
             blocks in prop::collection::vec((0.5..1e3_f64, 0.1..10.0_f64), 2..30),
         ) {
             let (amount, per) = blocks.iter().fold((0.0, 0.0), |(a, p), b| (a + b.0, p + b.1));
-            let blocks: Vec<Total> = blocks.into_iter().map(total).collect();
+            let blocks: Vec<Total> = blocks.into_iter().map(|(amount, per)| total(amount, per)).collect();
             let values = log_of_totals(&blocks).unwrap();
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             prop_assert!((mean - (amount / per).ln()).abs() < 1e-9);

@@ -111,20 +111,6 @@ pub enum Verdict {
     Invalid,
 }
 
-impl Verdict {
-    /// The word in JSON and SQL.
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Faster => "faster",
-            Verdict::Slower => "slower",
-            Verdict::NoDifference => "no_difference",
-            Verdict::Equivalent => "equivalent",
-            Verdict::Inconclusive => "inconclusive",
-            Verdict::Invalid => "invalid",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,19 +149,5 @@ mod tests {
         let unknown = ratio(0.1, f64::INFINITY);
         assert!(!exact.relative_to(&unknown).is_bounded());
         assert!(!unknown.relative_to(&exact).is_bounded());
-    }
-
-    #[test]
-    fn words_in_json_are_those_of_the_schema() {
-        for verdict in [
-            Verdict::Faster,
-            Verdict::Slower,
-            Verdict::NoDifference,
-            Verdict::Equivalent,
-            Verdict::Inconclusive,
-            Verdict::Invalid,
-        ] {
-            assert_eq!(serde_json::to_value(verdict).unwrap(), verdict.word());
-        }
     }
 }

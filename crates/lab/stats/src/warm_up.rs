@@ -1,6 +1,6 @@
 //! The end of a warm-up.
 
-use crate::checks::median;
+use crate::median::median;
 
 /// Rates that differ from the final level by a smaller share do not count as warm-up: the mirrored
 /// order of slices cancels the rest.

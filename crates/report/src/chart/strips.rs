@@ -69,7 +69,7 @@ pub fn strips(data: &Strips, width: u32) -> Svg {
     for strip in &data.strips {
         let bottom = top + HEAD + STRIP;
         let y = Scale::linear(0.0, highest * 1.05, bottom, top + HEAD);
-        draw_strip(&mut canvas, data, strip, &x, &y, (top, bottom, right));
+        draw_strip(&mut canvas, data, strip, &x, &y, top, right);
         top = bottom + 12.0;
     }
     let ticks = x.ticks(if width < 500 { 4 } else { 8 });
@@ -88,8 +88,10 @@ fn draw_strip(
     strip: &Strip,
     x: &Scale,
     y: &Scale,
-    (top, bottom, right): (f64, f64, f64),
+    top: f64,
+    right: f64,
 ) {
+    let bottom = top + HEAD + STRIP;
     let room = (right / 6.6) as usize - strip.total.chars().count().min((right / 6.6) as usize) - 6;
     canvas.mark("mark", strip.series, (6.0, top + 10.0), 4.5, "");
     canvas.text("strong", 18.0, top + 14.0, &fit(&strip.name, room));
@@ -109,7 +111,7 @@ fn draw_strip(
         } else {
             format!("block {block} does not count")
         };
-        let outline = outline(steps, strip.step_s, start, (from, to), x, y);
+        let outline = outline(steps, strip.step_s, start, x, y);
         let mut area = vec![(from, bottom)];
         area.extend(&outline);
         area.push((to, bottom));
@@ -126,15 +128,9 @@ fn draw_strip(
 
 /// The upper edge of one trial: at most one step per pixel and a half; neighbours are averaged, so
 /// the area stays the count.
-fn outline(
-    steps: &[u64],
-    step_s: f64,
-    start: f64,
-    (from, to): (f64, f64),
-    x: &Scale,
-    y: &Scale,
-) -> Vec<(f64, f64)> {
-    let wanted = (((to - from) / 1.5) as usize).clamp(1, steps.len().max(1));
+fn outline(steps: &[u64], step_s: f64, start: f64, x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
+    let width = x.at(start + steps.len() as f64 * step_s) - x.at(start);
+    let wanted = ((width / 1.5) as usize).clamp(1, steps.len().max(1));
     let mut points = Vec::new();
     for i in 0..wanted {
         let (a, b) = (i * steps.len() / wanted, (i + 1) * steps.len() / wanted);

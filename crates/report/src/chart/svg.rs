@@ -63,7 +63,7 @@ impl Svg {
 
     /// The drawing for a page that defines our colours.
     pub fn inline(&self) -> String {
-        self.wrapped((0.0, 0.0, self.width, self.height), "")
+        self.wrapped(0.0, 0.0, self.width, self.height, "")
     }
 
     /// A standalone file with its style, its title and a card behind it, for light and dark
@@ -80,10 +80,10 @@ impl Svg {
             Px(-14.0),
             escape(&self.title)
         );
-        self.wrapped((x, y, w, h), &frame)
+        self.wrapped(x, y, w, h, &frame)
     }
 
-    fn wrapped(&self, (x, y, w, h): (f64, f64, u32, u32), frame: &str) -> String {
+    fn wrapped(&self, x: f64, y: f64, w: u32, h: u32, frame: &str) -> String {
         let (title, description) = (escape(&self.title), escape(&self.description));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" viewBox=\"{} {} {w} {h}\" width=\"{w}\" height=\"{h}\" aria-label=\"{title}\">\n<title>{title}</title>\n<desc>{description}</desc>\n{frame}{}</svg>\n",

@@ -82,7 +82,7 @@ pub fn sweep(data: &Sweep, width: u32) -> Svg {
         canvas.line("grid", (left, y.at(*tick)), (right, y.at(*tick)));
         canvas.text("muted end small", left - 8.0, y.at(*tick) + 4.0, &label);
     }
-    sizes_below(&mut canvas, sizes, &x, (top, bottom));
+    sizes_below(&mut canvas, sizes, &x, top, bottom);
     canvas.text("muted small end", right, bottom + 34.0, "response size in bytes");
     for (place, line) in data.lines.iter().enumerate() {
         let beside = (place as f64 - middle) * APART;
@@ -92,7 +92,7 @@ pub fn sweep(data: &Sweep, width: u32) -> Svg {
 }
 
 /// The sizes whose labels fit.
-fn sizes_below(canvas: &mut Canvas, mut sizes: Vec<f64>, x: &Scale, (top, bottom): (f64, f64)) {
+fn sizes_below(canvas: &mut Canvas, mut sizes: Vec<f64>, x: &Scale, top: f64, bottom: f64) {
     sizes.sort_by(f64::total_cmp);
     let mut free_from = f64::NEG_INFINITY;
     for size in sizes {

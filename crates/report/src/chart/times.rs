@@ -75,7 +75,7 @@ pub fn times(data: &Times, width: u32) -> Svg {
         canvas.text("muted mid small", x.at(*at_s).min(right - 14.0), bottom + 16.0, label);
     }
     for (place, curve) in data.curves.iter().enumerate() {
-        for piece in pieces(curve, (data.from_s, data.until_s), &x, &y) {
+        for piece in pieces(curve, data.from_s, data.until_s, &x, &y) {
             let colour = place % SERIES;
             if data.curves.len() == 1 {
                 let ends = [piece[piece.len() - 1].0, piece[0].0].map(|at| (at, y.at(0.0)));
@@ -96,7 +96,8 @@ pub fn times(data: &Times, width: u32) -> Svg {
 /// The known stretches of a curve within the range, as steps: never empty ones.
 fn pieces(
     curve: &TimesCurve,
-    (from_s, until_s): (f64, f64),
+    from_s: f64,
+    until_s: f64,
     x: &Scale,
     y: &Scale,
 ) -> Vec<Vec<(f64, f64)>> {
@@ -151,7 +152,7 @@ mod tests {
         let one = curve("a", &[0.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]);
         let x = Scale::linear(0.0, 50.0, 0.0, 500.0);
         let y = Scale::linear(0.0, 2.0, 100.0, 0.0);
-        let drawn = pieces(&one, (0.0, 50.0), &x, &y);
+        let drawn = pieces(&one, 0.0, 50.0, &x, &y);
         assert_eq!(drawn.len(), 1);
         assert_eq!(drawn[0][..4], [(0.0, 100.0), (100.0, 100.0), (100.0, 0.0), (200.0, 0.0)]);
         assert_eq!(drawn[0].last(), Some(&(500.0, 0.0)));

@@ -1,4 +1,4 @@
-use base::{Nanos, RunId, Seed, Timestamp};
+use base::{RunId, Seed, Timestamp};
 use ledger::{Counts, Ledger};
 use record::{
     Block, BlockState, Fact, Finding, Machine, RunKind, RunState, Severity, Summary, Variant,
@@ -30,28 +30,14 @@ fn variant(name: &str, failed: u64) -> Variant {
         Counts { offered: 1000, sent: 1000, completed: 1000 - failed, failed, ..Counts::default() };
     Variant {
         name: name.to_owned(),
-        commands: Vec::new(),
-        target: String::new(),
-        served_by: None,
-        skipped: None,
-        ceiling: false,
         ledger: Ledger { counts, ..Ledger::default() },
         summaries: vec![summary],
+        ..Variant::default()
     }
 }
 
 fn block(index: u32) -> Block {
-    Block {
-        index,
-        started: Timestamp::UNIX_EPOCH,
-        elapsed: Nanos::ZERO,
-        order: vec![0, 1],
-        state: BlockState::Complete,
-        canary: [Nanos::ZERO; 2],
-        steal: None,
-        trials: Vec::new(),
-        lives: Vec::new(),
-    }
+    Block::new(index, Timestamp::UNIX_EPOCH, BlockState::Complete)
 }
 
 /// `b ÷ a` of p99, over this many blocks.
@@ -84,19 +70,11 @@ fn comparison(ratio: Estimate, blocks: u32) -> Comparison {
 fn part(name: &str, ratio: Estimate, blocks: u32) -> Part {
     Part {
         name: name.to_owned(),
-        question: String::new(),
-        layout: record::Layout::default(),
-        load: record::Load::default(),
         variants: vec![variant("old", 0), variant("new", 2)],
         blocks: (1..=blocks).map(block).collect(),
         comparisons: vec![comparison(ratio, blocks)],
-        findings: Vec::new(),
-        published: Vec::new(),
-        changes: Vec::new(),
         precision: 0.01,
-        quick: false,
-        independent_starts: false,
-        disturbance: None,
+        ..Part::default()
     }
 }
 

@@ -6,7 +6,7 @@ use stats::Verdict;
 
 use super::{both, charted, charts, empty, marked, note, section, tables, warning_mark};
 use crate::chart;
-use crate::fact::FindingLine;
+use crate::finding_lines::FindingLine;
 use crate::load::LoadReport;
 use crate::text::capitalised;
 use crate::verdict::Row;

@@ -6,7 +6,7 @@ use base::Nanos;
 use record::{Comparison, Metric, Offer, Part, Run, RunKind};
 use stats::{DECIDING_BLOCKS_MIN, Judgement, Verdict};
 
-use crate::fact::FindingLine;
+use crate::finding_lines::FindingLine;
 use crate::text::{capitalised, ratio};
 use crate::{caveat, disruption, figures, setting, validity, view};
 use words::{Measure, Wording, few_in_words, is_few};
@@ -73,17 +73,14 @@ fn claim(part: &Part, comparison: &Comparison) -> String {
 /// A verdict in one short line: `unix serves 1.14× tcp (1.12–1.17)`, with a mark if a warning
 /// weakens it.
 fn headline(part: &Part, comparison: &Comparison) -> String {
-    let names = (view::name(part, comparison.variant), view::name(part, comparison.baseline));
-    let words = in_one_line(&comparison.judgement, measure(part, comparison), names);
+    let (measure, name) = (measure(part, comparison), |of| view::name(part, of));
+    let (variant, baseline) = (name(comparison.variant), name(comparison.baseline));
+    let words = in_one_line(&comparison.judgement, measure, variant, baseline);
     caveat::marked(part, comparison, words)
 }
 
 /// The judgement on `variant ÷ baseline` in one short line.
-fn in_one_line(
-    judgement: &Judgement,
-    measure: Measure,
-    (variant, baseline): (&str, &str),
-) -> String {
+fn in_one_line(judgement: &Judgement, measure: Measure, variant: &str, baseline: &str) -> String {
     let (value, interval) = ratio(&judgement.ratio);
     let claim = measure.claim(variant, value.trim_end_matches('×'), baseline);
     match judgement.verdict {
@@ -106,7 +103,7 @@ pub fn first_verdict(first: &record::FirstComparison) -> String {
         Metric::P50 | Metric::P99 => Measure::Times(first.metric.word()),
         metric => Measure::of(metric, Offer::Closed, false),
     };
-    in_one_line(&first.judgement, measure, (&first.variant, &first.baseline))
+    in_one_line(&first.judgement, measure, &first.variant, &first.baseline)
 }
 
 /// One line of a run's answer.

@@ -136,15 +136,12 @@ impl Maker {
             }
         }
         Block {
-            index,
-            started: at,
             elapsed: Nanos::from_millis(28_400),
             order,
-            state: BlockState::Complete,
             canary: [Nanos::from_micros(200_350), Nanos::from_micros(200_610)],
             steal: Some(0.002 * self.rng.random_range(0.0..1.0)),
             trials,
-            lives: Vec::new(),
+            ..Block::new(index, at, BlockState::Complete)
         }
     }
 }
@@ -295,15 +292,8 @@ pub(super) fn part(
         question: "Which of them serves more?".to_owned(),
         layout: Layout { client: CpuSet::one(1), stack: CpuSet::one(0), ..Layout::default() },
         load: Load { connections: 10, threads: 1, engines: vec![Engine::Epoll], ..Load::default() },
-        variants: Vec::new(),
         blocks,
-        comparisons: Vec::new(),
-        findings: Vec::new(),
-        published: Vec::new(),
-        changes: Vec::new(),
         precision: 0.01,
-        quick: false,
-        independent_starts: false,
         disturbance: Some(Disturbance {
             other_cpus: Some(0.01),
             stolen: Some(0.0),
@@ -312,6 +302,7 @@ pub(super) fn part(
             half_width: Some(0.005),
             half_width_if_quiet: Some(0.005),
         }),
+        ..Part::default()
     };
     for (variant, shape) in shapes.iter().enumerate() {
         part.variants.push(Variant {
@@ -319,10 +310,7 @@ pub(super) fn part(
             commands: vec![shape.command.to_owned()],
             target: shape.target.to_owned(),
             served_by: Some(ServedBy::Wsgi),
-            skipped: None,
-            ceiling: false,
-            ledger: Ledger::default(),
-            summaries: Vec::new(),
+            ..Variant::default()
         });
         summarise(&mut part, variant, open);
     }

@@ -124,13 +124,10 @@ pub(super) fn make_layers() -> Run {
         name: "mod_wsgi".to_owned(),
         commands: vec!["apache2 -X -f $DIR/httpd.conf".to_owned()],
         target: "http://127.0.0.1:$PORT/".to_owned(),
-        served_by: None,
-        ceiling: false,
         skipped: Some(
             "apache2 is not installed: apt install apache2 libapache2-mod-wsgi-py3".to_owned(),
         ),
-        ledger: Ledger::default(),
-        summaries: Vec::new(),
+        ..Variant::default()
     });
     part.published = vec![published(Some("uwsgi"), "2,391 req/s", Some(2_391.0))];
     part.quick = true;

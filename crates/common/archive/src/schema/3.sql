@@ -1,7 +1,8 @@
 -- Runs. A row has the columns that it is found by, and a JSON object with everything else: the fields of
--- the types in crate `record`, with units in their names. Times of day are RFC 3339 text in UTC with nine
--- decimals, so that text order is time order. Lengths of time are integer nanoseconds (`_ns`). Counts are
--- exact; in SQL, those above 2^63 - 1 become REAL.
+-- the types in crate `record`, with units in their names. That of a run that has ended also has its `line`
+-- in the list of runs, which repeats what its parts and blocks contain. Times of day are RFC 3339 text in
+-- UTC with nine decimals, so that text order is time order. Lengths of time are integer nanoseconds
+-- (`_ns`). Counts are exact; in SQL, those above 2^63 - 1 become REAL.
 
 CREATE TABLE run (
     id      TEXT PRIMARY KEY,

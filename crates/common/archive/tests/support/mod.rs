@@ -283,11 +283,11 @@ impl Draw {
         }
     }
 
-    fn comparison(&mut self) -> Comparison {
+    fn comparison(&mut self, variants: u32) -> Comparison {
         use Metric::*;
         Comparison {
-            baseline: self.below(5) as u32,
-            variant: self.below(5) as u32,
+            baseline: self.below(variants.into()) as u32,
+            variant: self.below(variants.into()) as u32,
             metric: self.one_of(&[Throughput, P50, P99, Cpu, Memory]),
             offer: self.offer(),
             primary: self.flag(),
@@ -430,7 +430,7 @@ impl Draw {
             load: self.load(),
             variants: (0..variants).map(|_| self.variant()).collect(),
             blocks: (1..=blocks).map(|index| self.block(index, variants)).collect(),
-            comparisons: self.many(4, Draw::comparison),
+            comparisons: self.many(4, |d| d.comparison(variants)),
             findings: self.many(4, Draw::finding),
             published: self.many(3, Draw::published),
             changes: self.many(3, |d| Change { from: d.text(), what: d.text() }),

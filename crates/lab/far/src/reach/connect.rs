@@ -153,7 +153,7 @@ struct Talk<'a> {
 impl Talk<'_> {
     /// Answers the script until it starts our program.
     fn until_started(&mut self) -> Result<Facts, Cause> {
-        let mut here = (String::new(), Facts::default());
+        let (mut system_here, mut here) = (String::new(), Facts::default());
         let mut folder = String::new();
         let mut noise_bytes = 0;
         let mut size = 0;
@@ -169,7 +169,7 @@ impl Talk<'_> {
                         self.noise = line.trim().to_owned();
                     }
                 }
-                Some(ScriptAnswer::Here { system, facts }) => here = (system, facts),
+                Some(ScriptAnswer::Here { system, facts }) => (system_here, here) = (system, facts),
                 Some(ScriptAnswer::Folder(path)) => folder = path,
                 Some(ScriptAnswer::Need(sha256)) => {
                     let Some(program) = self.options.program(&sha256).cloned() else {
@@ -179,12 +179,12 @@ impl Talk<'_> {
                     self.send(&program)?;
                 }
                 Some(ScriptAnswer::Start(program)) => {
-                    return Ok(Facts { program, copied_bytes: size, ..here.1 });
+                    return Ok(Facts { program, copied_bytes: size, ..here });
                 }
                 Some(ScriptAnswer::No(refusal)) => {
                     let sizes = self.options.programs.iter().map(|program| program.bytes);
                     let size = if size == 0 { sizes.max().unwrap_or(0) } else { size };
-                    return Err(refusal.cause(&here, &folder, size));
+                    return Err(refusal.cause(&system_here, &here.machine, &folder, size));
                 }
             }
         }

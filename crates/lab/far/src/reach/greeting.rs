@@ -111,13 +111,13 @@ impl Refusal {
         }
     }
 
-    /// The cause in terms of the far machine; `size` is that of the program, `folder` where it
-    /// should have been.
-    pub(crate) fn cause(self, here: &(String, Facts), folder: &str, size: u64) -> Cause {
+    /// The cause in terms of the far machine and its operating system; `size` is that of the
+    /// program, `folder` where it should have been.
+    pub(crate) fn cause(self, system: &str, machine: &str, folder: &str, size: u64) -> Cause {
         let folder = folder.to_owned();
         match self {
-            Refusal::System => Cause::OtherSystem { system: here.0.clone() },
-            Refusal::Machine => Cause::OtherMachine { machine: here.1.machine.clone() },
+            Refusal::System => Cause::OtherSystem { system: system.to_owned() },
+            Refusal::Machine => Cause::OtherMachine { machine: machine.to_owned() },
             Refusal::Folder(why) => Cause::Folder { folder, why: after_program(&why) },
             Refusal::Write { free_bytes: Some(free_bytes) } if free_bytes < size => {
                 Cause::Full { folder, free_bytes, bytes: size }
@@ -125,7 +125,7 @@ impl Refusal {
             Refusal::Write { .. } => Cause::Write { folder },
             Refusal::Silent | Refusal::Cut => Cause::CopyInterrupted,
             Refusal::Hash => Cause::OtherHash,
-            Refusal::Run { status, said } => ran_not(&status, said, folder, here),
+            Refusal::Run { status, said } => ran_not(&status, said, folder, machine),
             Refusal::Unknown(said) => Cause::NotOurs { said },
         }
     }
@@ -133,10 +133,9 @@ impl Refusal {
 
 /// Why a program that was copied does not run. The shell's status is 126 for a file that may not be
 /// executed, and 127 for one that cannot be found, which includes its loader (POSIX, 2.8.2).
-fn ran_not(status: &str, said: String, folder: String, here: &(String, Facts)) -> Cause {
-    let machine = || here.1.machine.clone();
+fn ran_not(status: &str, said: String, folder: String, machine: &str) -> Cause {
     if said.contains("Exec format error") {
-        Cause::OtherMachine { machine: machine() }
+        Cause::OtherMachine { machine: machine.to_owned() }
     } else if status == "126" && said.contains("Permission denied") {
         Cause::Noexec { folder }
     } else if status == "127" || said.contains("GLIBC_") || said.contains("version `") {
@@ -186,8 +185,6 @@ mod tests {
 
     #[test]
     fn refusals_become_causes() {
-        let facts = Facts { machine: "riscv64".to_owned(), ..Facts::default() };
-        let here = ("FreeBSD".to_owned(), facts);
         let folder = "/home/ann/.cache/tachograph/far".to_owned();
         let machine = || Cause::OtherMachine { machine: "riscv64".to_owned() };
         let cases = [
@@ -227,7 +224,7 @@ mod tests {
             else {
                 panic!("{said}")
             };
-            assert_eq!(refusal.cause(&here, &folder, 20_000), cause, "{said}");
+            assert_eq!(refusal.cause("FreeBSD", "riscv64", &folder, 20_000), cause, "{said}");
         }
     }
 }

@@ -126,7 +126,7 @@ fn word_end(text: &str, at: usize) -> usize {
 /// A variant, or a part, a slash and its variant: `'large files'/unix.p99`.
 fn named(text: &str, at: usize, name: &str, name_end: usize) -> Result<(Token, usize), SpecError> {
     let Some(rest) = text[name_end..].strip_prefix('/') else {
-        return measured(text, at, (None, name), name_end);
+        return measured(text, at, None, name, name_end);
     };
     let next = name_end + 1;
     let (variant, end) = match rest.chars().next() {
@@ -137,15 +137,16 @@ fn named(text: &str, at: usize, name: &str, name_end: usize) -> Result<(Token, u
         }
     };
     if variant.is_empty() {
-        return measured(text, at, (None, name), name_end);
+        return measured(text, at, None, name, name_end);
     }
-    measured(text, at, (Some(name), variant), end)
+    measured(text, at, Some(name), variant, end)
 }
 
 fn measured(
     text: &str,
     at: usize,
-    (part, variant): (Option<&str>, &str),
+    part: Option<&str>,
+    variant: &str,
     name_end: usize,
 ) -> Result<(Token, usize), SpecError> {
     let Some(rest) = text[name_end..].strip_prefix('.') else {

@@ -24,6 +24,14 @@ pub(crate) fn temporary() -> PathBuf {
     tempfile::tempdir_in(all).unwrap().keep()
 }
 
+fn counted(from_us: i64, us: i64, count: i64) -> Interval {
+    Interval::count(from_us, from_us + us, count).unwrap()
+}
+
+fn levelled(from_us: i64, us: i64, hundredths: i64) -> Interval {
+    Interval::level(from_us, from_us + us, hundredths as f64 / 100.0).unwrap()
+}
+
 type Tags<'t> = &'t [(&'t str, &'t str)];
 
 /// Writes to a store.
@@ -68,15 +76,22 @@ impl<'s> Recorder<'s> {
             let from_us = start_us + hour * HOUR_US;
             let a: Tags<'_> = &[("host", "a"), ("zone", "z")];
             let b: Tags<'_> = &[("host", "b"), ("zone", "z")];
-            self.add("requests", a, 0, Kind::Count, (from_us, HOUR_US, 10_000 + next(90_000)));
+            self.put(
+                "requests",
+                a,
+                0,
+                Kind::Count,
+                &counted(from_us, HOUR_US, 10_000 + next(90_000)),
+            );
             let late_us = from_us + next(1_800) * SECOND_US;
-            self.add("requests", b, 0, Kind::Count, (late_us, HOUR_US / 2, next(1_000)));
-            self.add("memory", &[("host", "a")], 0, Kind::Level, (from_us, HOUR_US, next(10_000)));
-            self.add("sold", &[], 1, Kind::Count, (from_us, 40 * SECOND_US, next(9)));
-            self.add("sold", &[], 2, Kind::Count, (from_us, 70 * SECOND_US, next(9)));
+            self.put("requests", b, 0, Kind::Count, &counted(late_us, HOUR_US / 2, next(1_000)));
+            let memory = levelled(from_us, HOUR_US, next(10_000));
+            self.put("memory", &[("host", "a")], 0, Kind::Level, &memory);
+            self.put("sold", &[], 1, Kind::Count, &counted(from_us, 40 * SECOND_US, next(9)));
+            self.put("sold", &[], 2, Kind::Count, &counted(from_us, 70 * SECOND_US, next(9)));
             if next(3) == 0 {
                 let from_us = from_us + 100 * SECOND_US;
-                self.add("requests", a, 0, Kind::Count, (from_us, 25 * SECOND_US, 40));
+                self.put("requests", a, 0, Kind::Count, &counted(from_us, 25 * SECOND_US, 40));
                 self.write();
                 self.retract("requests", "a", from_us, 25 * SECOND_US, 40);
             }
@@ -91,37 +106,22 @@ impl<'s> Recorder<'s> {
     pub(crate) fn count(&mut self, name: &str, host: &str, from_us: i64, us: i64, count: i64) {
         let tags = [("host", host), ("zone", "z")];
         let tags = if name == "requests" { &tags[..] } else { &tags[..1] };
-        self.add(name, tags, 0, Kind::Count, (from_us, us, count));
+        self.put(name, tags, 0, Kind::Count, &counted(from_us, us, count));
         self.write();
     }
 
     /// Takes back a count.
     pub(crate) fn retract(&mut self, name: &str, host: &str, from_us: i64, us: i64, count: i64) {
         let tags = [("host", host), ("zone", "z")];
-        let interval = Interval::count(from_us, from_us + us, count).unwrap().inverse();
+        let interval = counted(from_us, us, count).inverse();
         self.put(name, &tags, 0, Kind::Count, &interval);
         self.write();
     }
 
     /// A level in hundredths.
     pub(crate) fn level(&mut self, name: &str, host: &str, from_us: i64, us: i64, level: i64) {
-        self.add(name, &[("host", host)], 0, Kind::Level, (from_us, us, level));
+        self.put(name, &[("host", host)], 0, Kind::Level, &levelled(from_us, us, level));
         self.write();
-    }
-
-    /// Adds a count, or a level in hundredths, that begins at a time and lasts for a time.
-    fn add(
-        &mut self,
-        name: &str,
-        tags: Tags<'_>,
-        lane: i32,
-        kind: Kind,
-        (from_us, us, amount): (i64, i64, i64),
-    ) {
-        let spec = Spec::new(kind, Step::from_secs(10).unwrap());
-        let value = if kind == Kind::Level { amount as f64 / 100.0 } else { amount as f64 };
-        let interval = Interval::of(&spec, from_us, from_us + us, value).unwrap();
-        self.put(name, tags, lane, kind, &interval);
     }
 
     fn put(&mut self, name: &str, tags: Tags<'_>, lane: i32, kind: Kind, what: &Interval) {

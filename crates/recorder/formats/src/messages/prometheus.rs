@@ -94,7 +94,7 @@ impl Messages {
                     head.label(name, value);
                 }
             }
-            self.elements(&head, series.fields()?, (2, 4), arrival, to)?;
+            self.elements(&head, series.fields()?, 4, arrival, to)?;
         }
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Messages {
             if name.is_some() {
                 return Err(MessageError::NoSymbol);
             }
-            self.elements(&head, series.fields()?, (2, 3), arrival, to)?;
+            self.elements(&head, series.fields()?, 3, arrival, to)?;
         }
         Ok(())
     }
@@ -185,19 +185,19 @@ impl Messages {
         }
     }
 
-    /// Reads the samples and histograms of a series, which have these field numbers.
+    /// Reads the samples of a series, which are its fields 2, and its histograms.
     fn elements(
         &mut self,
         head: &Head<'_>,
         series: Fields<'_>,
-        (samples, histograms): (u32, u32),
+        histograms: u32,
         arrival: Arrival,
         to: &mut Taken,
     ) -> Result<(), MessageError> {
         for field in series {
             let (number, value) = field?;
             let first = to.updates.len();
-            if number == samples {
+            if number == 2 {
                 let sample = Sample::read(value)?;
                 let read = self.sample(head, &sample, to);
                 self.put(to, head.name().unwrap_or_default(), first, arrival, read)?;

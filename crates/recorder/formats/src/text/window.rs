@@ -176,7 +176,7 @@ pub struct Windows {
 struct Window {
     /// The first message of which it has a part.
     first: Mark,
-    counts: HashMap<Series, (i64, f64)>,
+    counts: HashMap<Series, Amounts>,
     /// By the series of the first field.
     times: HashMap<Series, Times>,
     sets: HashMap<Series, HashSet<Box<str>>>,
@@ -187,11 +187,18 @@ struct Window {
     bytes: usize,
 }
 
+/// The sum of amounts, its fractions apart.
+#[derive(Clone, Copy, Debug, Default)]
+struct Amounts {
+    whole: i64,
+    part: f64,
+}
+
 #[derive(Debug)]
 struct Times {
     fields: [Series; TIMED.len()],
-    /// Number of values, and the fraction that sample rates add.
-    n: (i64, f64),
+    /// Number of values.
+    n: Amounts,
     sum: f64,
     weight: f64,
     min: f64,
@@ -343,7 +350,7 @@ impl Windows {
                     Some(times) => Some(&times.n),
                     None => window.counts.get(&series),
                 });
-                known.map_or(0.0, |(count, part)| *count as f64 + part)
+                known.map_or(0.0, |count| count.whole as f64 + count.part)
             });
             *count += more;
             // The carried fraction may add one.
@@ -416,7 +423,7 @@ impl Windows {
                 window.give(updates, out);
             } else {
                 for (series, count) in window.counted() {
-                    whole(owed.entry(series).or_default(), count);
+                    count.carry(owed.entry(series).or_default());
                 }
             }
         }
@@ -441,7 +448,7 @@ impl Window {
         let (series, times, sets) = (self.counts.len(), self.times.len(), self.sets.len());
         match item {
             Item::Count { series, amount } => {
-                add(self.counts.entry(*series).or_default(), *amount);
+                self.counts.entry(*series).or_default().add(*amount);
             }
             Item::Time { fields, value, rate } => {
                 let times = self.times.entry(fields[0]).or_insert_with(|| Times::new(*fields));
@@ -465,8 +472,8 @@ impl Window {
         self.bytes += entries * ENTRY_BYTES;
     }
 
-    /// The series that are counted, with their counts and fractions.
-    fn counted(&self) -> impl Iterator<Item = (Series, (i64, f64))> {
+    /// The series that are counted, with their counts.
+    fn counted(&self) -> impl Iterator<Item = (Series, Amounts)> {
         let counts = self.counts.iter().map(|(series, count)| (*series, *count));
         counts.chain(self.times.iter().map(|(series, times)| (*series, times.n)))
     }
@@ -488,7 +495,7 @@ impl Window {
         let mut updates = Vec::new();
         // Admitted values fit a count and a level, so nothing is dropped here.
         for (series, count) in counts {
-            let count = whole(owed.entry(series).or_default(), count);
+            let count = count.carry(owed.entry(series).or_default());
             updates.extend(Update::count(start_us, end_us, count).map(|update| (series, update)));
         }
         let levels = times.into_iter().flat_map(|times| times.levels());
@@ -523,20 +530,22 @@ impl Window {
     }
 }
 
-/// The whole part of a count; the rest is carried over to the series' next window.
-fn whole(owed: &mut f64, (count, part): (i64, f64)) -> i64 {
-    let part = part + *owed;
-    // Rounded, so that 10 × 0.1 is 1 although it is slightly less in doubles; half upwards, so that
-    // the carried rest never makes a count negative.
-    let whole = (part + 0.5).floor();
-    *owed = part - whole;
-    count.saturating_add(whole as i64)
-}
+impl Amounts {
+    /// The whole part; the rest is carried over to the series' next window.
+    fn carry(self, owed: &mut f64) -> i64 {
+        let part = self.part + *owed;
+        // Rounded, so that 10 × 0.1 is 1 although it is slightly less in doubles; half upwards, so
+        // that the carried rest never makes a count negative.
+        let whole = (part + 0.5).floor();
+        *owed = part - whole;
+        self.whole.saturating_add(whole as i64)
+    }
 
-fn add(count: &mut (i64, f64), amount: Amount) {
-    match amount {
-        Amount::Whole(more) => count.0 = count.0.saturating_add(more),
-        Amount::Part(more) => count.1 += more,
+    fn add(&mut self, amount: Amount) {
+        match amount {
+            Amount::Whole(more) => self.whole = self.whole.saturating_add(more),
+            Amount::Part(more) => self.part += more,
+        }
     }
 }
 
@@ -544,7 +553,7 @@ impl Times {
     fn new(fields: [Series; TIMED.len()]) -> Times {
         Times {
             fields,
-            n: (0, 0.0),
+            n: Amounts::default(),
             sum: 0.0,
             weight: 0.0,
             min: f64::INFINITY,
@@ -556,7 +565,7 @@ impl Times {
 
     fn add(&mut self, value: f64, rate: f64, room: bool) {
         let weight = 1.0 / rate;
-        add(&mut self.n, if rate == 1.0 { Amount::Whole(1) } else { Amount::Part(weight) });
+        self.n.add(if rate == 1.0 { Amount::Whole(1) } else { Amount::Part(weight) });
         self.sum += value * weight;
         self.weight += weight;
         self.min = self.min.min(value);

@@ -11,69 +11,228 @@
 
 use prost::{Message, Oneof};
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Label {
-    #[prost(string, tag = "1")]
-    pub name: String,
-    #[prost(string, tag = "2")]
-    pub value: String,
+/// Structs with what prost must know of each field.
+macro_rules! messages {
+    ($($(#[$on:meta])* $name:ident {
+        $($(#[$about:meta])* [$($known:tt)*] $field:ident: $kind:ty,)*
+    })*) => {$(
+        $(#[$on])*
+        #[derive(Clone, PartialEq, Message)]
+        pub struct $name {
+            $($(#[$about])* #[prost($($known)*)] pub $field: $kind,)*
+        }
+    )*};
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
-pub struct Sample {
-    #[prost(double, tag = "1")]
-    pub value: f64,
-    #[prost(int64, tag = "2")]
-    pub timestamp: i64,
-    /// 2.0 only.
-    #[prost(int64, tag = "3")]
-    pub start_timestamp: i64,
-}
+messages! {
+    Label {
+        [string, tag = "1"] name: String,
+        [string, tag = "2"] value: String,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Exemplar {
-    #[prost(uint32, repeated, tag = "1")]
-    pub labels_refs: Vec<u32>,
-    #[prost(double, tag = "2")]
-    pub value: f64,
-    #[prost(int64, tag = "3")]
-    pub timestamp: i64,
-}
+    #[derive(Copy)]
+    Sample {
+        [double, tag = "1"] value: f64,
+        [int64, tag = "2"] timestamp: i64,
+        /// 2.0 only.
+        [int64, tag = "3"] start_timestamp: i64,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct BucketSpan {
-    #[prost(sint32, tag = "1")]
-    pub offset: i32,
-    #[prost(uint32, tag = "2")]
-    pub length: u32,
-}
+    Exemplar {
+        [uint32, repeated, tag = "1"] labels_refs: Vec<u32>,
+        [double, tag = "2"] value: f64,
+        [int64, tag = "3"] timestamp: i64,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Histogram {
-    #[prost(oneof = "HistogramCount", tags = "1, 2")]
-    pub count: Option<HistogramCount>,
-    #[prost(double, tag = "3")]
-    pub sum: f64,
-    #[prost(sint32, tag = "4")]
-    pub schema: i32,
-    #[prost(uint64, tag = "6")]
-    pub zero_count_int: u64,
-    #[prost(message, repeated, tag = "8")]
-    pub negative_spans: Vec<BucketSpan>,
-    #[prost(sint64, repeated, tag = "9")]
-    pub negative_deltas: Vec<i64>,
-    #[prost(message, repeated, tag = "11")]
-    pub positive_spans: Vec<BucketSpan>,
-    #[prost(sint64, repeated, tag = "12")]
-    pub positive_deltas: Vec<i64>,
-    #[prost(int32, tag = "14")]
-    pub reset_hint: i32,
-    #[prost(int64, tag = "15")]
-    pub timestamp: i64,
-    #[prost(double, repeated, tag = "16")]
-    pub custom_values: Vec<f64>,
-    #[prost(int64, tag = "17")]
-    pub start_timestamp: i64,
+    BucketSpan {
+        [sint32, tag = "1"] offset: i32,
+        [uint32, tag = "2"] length: u32,
+    }
+
+    Histogram {
+        [oneof = "HistogramCount", tags = "1, 2"] count: Option<HistogramCount>,
+        [double, tag = "3"] sum: f64,
+        [sint32, tag = "4"] schema: i32,
+        [uint64, tag = "6"] zero_count_int: u64,
+        [message, repeated, tag = "8"] negative_spans: Vec<BucketSpan>,
+        [sint64, repeated, tag = "9"] negative_deltas: Vec<i64>,
+        [message, repeated, tag = "11"] positive_spans: Vec<BucketSpan>,
+        [sint64, repeated, tag = "12"] positive_deltas: Vec<i64>,
+        [int32, tag = "14"] reset_hint: i32,
+        [int64, tag = "15"] timestamp: i64,
+        [double, repeated, tag = "16"] custom_values: Vec<f64>,
+        [int64, tag = "17"] start_timestamp: i64,
+    }
+
+    TimeSeries1 {
+        [message, repeated, tag = "1"] labels: Vec<Label>,
+        [message, repeated, tag = "2"] samples: Vec<Sample>,
+        [message, repeated, tag = "4"] histograms: Vec<Histogram>,
+    }
+
+    Metadata1 {
+        [int32, tag = "1"] kind: i32,
+        [string, tag = "2"] family: String,
+    }
+
+    /// `prometheus.WriteRequest`.
+    WriteRequest {
+        [message, repeated, tag = "1"] timeseries: Vec<TimeSeries1>,
+        [message, repeated, tag = "3"] metadata: Vec<Metadata1>,
+    }
+
+    Metadata2 {
+        [int32, tag = "1"] kind: i32,
+        [uint32, tag = "3"] help_ref: u32,
+        [uint32, tag = "4"] unit_ref: u32,
+    }
+
+    TimeSeries2 {
+        [uint32, repeated, tag = "1"] labels_refs: Vec<u32>,
+        [message, repeated, tag = "2"] samples: Vec<Sample>,
+        [message, repeated, tag = "3"] histograms: Vec<Histogram>,
+        [message, repeated, tag = "4"] exemplars: Vec<Exemplar>,
+        [message, optional, tag = "5"] metadata: Option<Metadata2>,
+        /// Before the last draft of 2.0.
+        [int64, tag = "6"] created_timestamp: i64,
+    }
+
+    /// `io.prometheus.write.v2.Request`.
+    Request {
+        [string, repeated, tag = "4"] symbols: Vec<String>,
+        [message, repeated, tag = "5"] timeseries: Vec<TimeSeries2>,
+    }
+
+    KeyValue {
+        [string, tag = "1"] key: String,
+        [message, optional, tag = "2"] value: Option<AnyValue>,
+    }
+
+    AnyValue {
+        [oneof = "Any", tags = "1, 2, 3, 4, 5, 6, 7"] value: Option<Any>,
+    }
+
+    ArrayValue {
+        [message, repeated, tag = "1"] values: Vec<AnyValue>,
+    }
+
+    MapValue {
+        [message, repeated, tag = "1"] values: Vec<KeyValue>,
+    }
+
+    NumberDataPoint {
+        [message, repeated, tag = "7"] attributes: Vec<KeyValue>,
+        [fixed64, tag = "2"] start: u64,
+        [fixed64, tag = "3"] time: u64,
+        [oneof = "NumberValue", tags = "4, 6"] value: Option<NumberValue>,
+        [uint32, tag = "8"] flags: u32,
+    }
+
+    HistogramDataPoint {
+        [message, repeated, tag = "9"] attributes: Vec<KeyValue>,
+        [fixed64, tag = "2"] start: u64,
+        [fixed64, tag = "3"] time: u64,
+        [fixed64, tag = "4"] count: u64,
+        [double, optional, tag = "5"] sum: Option<f64>,
+        [fixed64, repeated, tag = "6"] bucket_counts: Vec<u64>,
+        [double, repeated, tag = "7"] explicit_bounds: Vec<f64>,
+        [double, optional, tag = "11"] min: Option<f64>,
+        [double, optional, tag = "12"] max: Option<f64>,
+    }
+
+    ExponentialDataPoint {
+        [message, repeated, tag = "1"] attributes: Vec<KeyValue>,
+        [fixed64, tag = "2"] start: u64,
+        [fixed64, tag = "3"] time: u64,
+        [fixed64, tag = "4"] count: u64,
+        [double, optional, tag = "5"] sum: Option<f64>,
+        [sint32, tag = "6"] scale: i32,
+        [fixed64, tag = "7"] zero_count: u64,
+        [double, optional, tag = "12"] min: Option<f64>,
+        [double, optional, tag = "13"] max: Option<f64>,
+    }
+
+    #[derive(Copy)]
+    Quantile {
+        [double, tag = "1"] quantile: f64,
+        [double, tag = "2"] value: f64,
+    }
+
+    SummaryDataPoint {
+        [message, repeated, tag = "7"] attributes: Vec<KeyValue>,
+        [fixed64, tag = "2"] start: u64,
+        [fixed64, tag = "3"] time: u64,
+        [fixed64, tag = "4"] count: u64,
+        [double, tag = "5"] sum: f64,
+        [message, repeated, tag = "6"] quantiles: Vec<Quantile>,
+    }
+
+    Gauge {
+        [message, repeated, tag = "1"] points: Vec<NumberDataPoint>,
+    }
+
+    Sum {
+        [message, repeated, tag = "1"] points: Vec<NumberDataPoint>,
+        [int32, tag = "2"] temporality: i32,
+        [bool, tag = "3"] is_monotonic: bool,
+    }
+
+    Distribution {
+        [message, repeated, tag = "1"] points: Vec<HistogramDataPoint>,
+        [int32, tag = "2"] temporality: i32,
+    }
+
+    Exponential {
+        [message, repeated, tag = "1"] points: Vec<ExponentialDataPoint>,
+        [int32, tag = "2"] temporality: i32,
+    }
+
+    Summary {
+        [message, repeated, tag = "1"] points: Vec<SummaryDataPoint>,
+    }
+
+    Metric {
+        [string, tag = "1"] name: String,
+        [oneof = "Data", tags = "5, 7, 9, 10, 11"] data: Option<Data>,
+    }
+
+    Scope {
+        [string, tag = "1"] name: String,
+    }
+
+    ScopeMetrics {
+        [message, optional, tag = "1"] scope: Option<Scope>,
+        [message, repeated, tag = "2"] metrics: Vec<Metric>,
+    }
+
+    Resource {
+        [message, repeated, tag = "1"] attributes: Vec<KeyValue>,
+    }
+
+    ResourceMetrics {
+        [message, optional, tag = "1"] resource: Option<Resource>,
+        [message, repeated, tag = "2"] scopes: Vec<ScopeMetrics>,
+    }
+
+    /// `opentelemetry.proto.collector.metrics.v1.ExportMetricsServiceRequest`.
+    Export {
+        [message, repeated, tag = "1"] resources: Vec<ResourceMetrics>,
+    }
+
+    PartialSuccess {
+        [int64, tag = "1"] rejected: i64,
+        [string, tag = "2"] message: String,
+    }
+
+    /// `ExportMetricsServiceResponse`.
+    ExportResponse {
+        [message, optional, tag = "1"] partial_success: Option<PartialSuccess>,
+    }
+
+    /// `google.rpc.Status`.
+    Status {
+        [string, tag = "2"] message: String,
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Oneof)]
@@ -82,69 +241,6 @@ pub enum HistogramCount {
     Int(u64),
     #[prost(double, tag = "2")]
     Float(f64),
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct TimeSeries1 {
-    #[prost(message, repeated, tag = "1")]
-    pub labels: Vec<Label>,
-    #[prost(message, repeated, tag = "2")]
-    pub samples: Vec<Sample>,
-    #[prost(message, repeated, tag = "4")]
-    pub histograms: Vec<Histogram>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Metadata1 {
-    #[prost(int32, tag = "1")]
-    pub kind: i32,
-    #[prost(string, tag = "2")]
-    pub family: String,
-}
-
-/// `prometheus.WriteRequest`.
-#[derive(Clone, PartialEq, Message)]
-pub struct WriteRequest {
-    #[prost(message, repeated, tag = "1")]
-    pub timeseries: Vec<TimeSeries1>,
-    #[prost(message, repeated, tag = "3")]
-    pub metadata: Vec<Metadata1>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Metadata2 {
-    #[prost(int32, tag = "1")]
-    pub kind: i32,
-    #[prost(uint32, tag = "3")]
-    pub help_ref: u32,
-    #[prost(uint32, tag = "4")]
-    pub unit_ref: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct TimeSeries2 {
-    #[prost(uint32, repeated, tag = "1")]
-    pub labels_refs: Vec<u32>,
-    #[prost(message, repeated, tag = "2")]
-    pub samples: Vec<Sample>,
-    #[prost(message, repeated, tag = "3")]
-    pub histograms: Vec<Histogram>,
-    #[prost(message, repeated, tag = "4")]
-    pub exemplars: Vec<Exemplar>,
-    #[prost(message, optional, tag = "5")]
-    pub metadata: Option<Metadata2>,
-    /// Before the last draft of 2.0.
-    #[prost(int64, tag = "6")]
-    pub created_timestamp: i64,
-}
-
-/// `io.prometheus.write.v2.Request`.
-#[derive(Clone, PartialEq, Message)]
-pub struct Request {
-    #[prost(string, repeated, tag = "4")]
-    pub symbols: Vec<String>,
-    #[prost(message, repeated, tag = "5")]
-    pub timeseries: Vec<TimeSeries2>,
 }
 
 impl Request {
@@ -168,14 +264,6 @@ impl Request {
     }
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct KeyValue {
-    #[prost(string, tag = "1")]
-    pub key: String,
-    #[prost(message, optional, tag = "2")]
-    pub value: Option<AnyValue>,
-}
-
 impl KeyValue {
     pub fn of(key: &str, value: Any) -> KeyValue {
         KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }) }
@@ -184,12 +272,6 @@ impl KeyValue {
     pub fn text(key: &str, value: &str) -> KeyValue {
         KeyValue::of(key, Any::Text(value.to_owned()))
     }
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct AnyValue {
-    #[prost(oneof = "Any", tags = "1, 2, 3, 4, 5, 6, 7")]
-    pub value: Option<Any>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
@@ -210,144 +292,12 @@ pub enum Any {
     Bytes(Vec<u8>),
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct ArrayValue {
-    #[prost(message, repeated, tag = "1")]
-    pub values: Vec<AnyValue>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct MapValue {
-    #[prost(message, repeated, tag = "1")]
-    pub values: Vec<KeyValue>,
-}
-
 #[derive(Clone, Copy, PartialEq, Oneof)]
 pub enum NumberValue {
     #[prost(double, tag = "4")]
     Double(f64),
     #[prost(sfixed64, tag = "6")]
     Int(i64),
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct NumberDataPoint {
-    #[prost(message, repeated, tag = "7")]
-    pub attributes: Vec<KeyValue>,
-    #[prost(fixed64, tag = "2")]
-    pub start: u64,
-    #[prost(fixed64, tag = "3")]
-    pub time: u64,
-    #[prost(oneof = "NumberValue", tags = "4, 6")]
-    pub value: Option<NumberValue>,
-    #[prost(uint32, tag = "8")]
-    pub flags: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct HistogramDataPoint {
-    #[prost(message, repeated, tag = "9")]
-    pub attributes: Vec<KeyValue>,
-    #[prost(fixed64, tag = "2")]
-    pub start: u64,
-    #[prost(fixed64, tag = "3")]
-    pub time: u64,
-    #[prost(fixed64, tag = "4")]
-    pub count: u64,
-    #[prost(double, optional, tag = "5")]
-    pub sum: Option<f64>,
-    #[prost(fixed64, repeated, tag = "6")]
-    pub bucket_counts: Vec<u64>,
-    #[prost(double, repeated, tag = "7")]
-    pub explicit_bounds: Vec<f64>,
-    #[prost(double, optional, tag = "11")]
-    pub min: Option<f64>,
-    #[prost(double, optional, tag = "12")]
-    pub max: Option<f64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ExponentialDataPoint {
-    #[prost(message, repeated, tag = "1")]
-    pub attributes: Vec<KeyValue>,
-    #[prost(fixed64, tag = "2")]
-    pub start: u64,
-    #[prost(fixed64, tag = "3")]
-    pub time: u64,
-    #[prost(fixed64, tag = "4")]
-    pub count: u64,
-    #[prost(double, optional, tag = "5")]
-    pub sum: Option<f64>,
-    #[prost(sint32, tag = "6")]
-    pub scale: i32,
-    #[prost(fixed64, tag = "7")]
-    pub zero_count: u64,
-    #[prost(double, optional, tag = "12")]
-    pub min: Option<f64>,
-    #[prost(double, optional, tag = "13")]
-    pub max: Option<f64>,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-pub struct Quantile {
-    #[prost(double, tag = "1")]
-    pub quantile: f64,
-    #[prost(double, tag = "2")]
-    pub value: f64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct SummaryDataPoint {
-    #[prost(message, repeated, tag = "7")]
-    pub attributes: Vec<KeyValue>,
-    #[prost(fixed64, tag = "2")]
-    pub start: u64,
-    #[prost(fixed64, tag = "3")]
-    pub time: u64,
-    #[prost(fixed64, tag = "4")]
-    pub count: u64,
-    #[prost(double, tag = "5")]
-    pub sum: f64,
-    #[prost(message, repeated, tag = "6")]
-    pub quantiles: Vec<Quantile>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Gauge {
-    #[prost(message, repeated, tag = "1")]
-    pub points: Vec<NumberDataPoint>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Sum {
-    #[prost(message, repeated, tag = "1")]
-    pub points: Vec<NumberDataPoint>,
-    #[prost(int32, tag = "2")]
-    pub temporality: i32,
-    #[prost(bool, tag = "3")]
-    pub is_monotonic: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Distribution {
-    #[prost(message, repeated, tag = "1")]
-    pub points: Vec<HistogramDataPoint>,
-    #[prost(int32, tag = "2")]
-    pub temporality: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Exponential {
-    #[prost(message, repeated, tag = "1")]
-    pub points: Vec<ExponentialDataPoint>,
-    #[prost(int32, tag = "2")]
-    pub temporality: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Summary {
-    #[prost(message, repeated, tag = "1")]
-    pub points: Vec<SummaryDataPoint>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
@@ -364,49 +314,6 @@ pub enum Data {
     Summary(Summary),
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Metric {
-    #[prost(string, tag = "1")]
-    pub name: String,
-    #[prost(oneof = "Data", tags = "5, 7, 9, 10, 11")]
-    pub data: Option<Data>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Scope {
-    #[prost(string, tag = "1")]
-    pub name: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ScopeMetrics {
-    #[prost(message, optional, tag = "1")]
-    pub scope: Option<Scope>,
-    #[prost(message, repeated, tag = "2")]
-    pub metrics: Vec<Metric>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Resource {
-    #[prost(message, repeated, tag = "1")]
-    pub attributes: Vec<KeyValue>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ResourceMetrics {
-    #[prost(message, optional, tag = "1")]
-    pub resource: Option<Resource>,
-    #[prost(message, repeated, tag = "2")]
-    pub scopes: Vec<ScopeMetrics>,
-}
-
-/// `opentelemetry.proto.collector.metrics.v1.ExportMetricsServiceRequest`.
-#[derive(Clone, PartialEq, Message)]
-pub struct Export {
-    #[prost(message, repeated, tag = "1")]
-    pub resources: Vec<ResourceMetrics>,
-}
-
 impl Export {
     /// Metrics of one resource and scope.
     pub fn of(attributes: &[(&str, &str)], scope: &str, metrics: Vec<Metric>) -> Export {
@@ -421,26 +328,4 @@ impl Metric {
     pub fn of(name: &str, data: Data) -> Metric {
         Metric { name: name.to_owned(), data: Some(data) }
     }
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PartialSuccess {
-    #[prost(int64, tag = "1")]
-    pub rejected: i64,
-    #[prost(string, tag = "2")]
-    pub message: String,
-}
-
-/// `ExportMetricsServiceResponse`.
-#[derive(Clone, PartialEq, Message)]
-pub struct ExportResponse {
-    #[prost(message, optional, tag = "1")]
-    pub partial_success: Option<PartialSuccess>,
-}
-
-/// `google.rpc.Status`.
-#[derive(Clone, PartialEq, Message)]
-pub struct Status {
-    #[prost(string, tag = "2")]
-    pub message: String,
 }

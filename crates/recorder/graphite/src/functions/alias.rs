@@ -10,7 +10,7 @@ pub(super) fn alias(arguments: &mut Arguments<'_>) -> Found {
     named(arguments, |_| name.clone())
 }
 
-fn named(arguments: &mut Arguments<'_>, of: impl Fn(&Series) -> String) -> Found {
+pub(super) fn named(arguments: &mut Arguments<'_>, of: impl Fn(&Series) -> String) -> Found {
     let mut found = arguments.series(0)?;
     for series in &mut found {
         series.name = of(series);
@@ -50,14 +50,6 @@ pub(super) fn substr(arguments: &mut Arguments<'_>) -> Found {
         let kept = nodes.get(place(start)..until).unwrap_or_default().join(".");
         kept.split(',').next().unwrap_or_default().to_owned()
     })
-}
-
-pub(super) fn upper(arguments: &mut Arguments<'_>) -> Found {
-    named(arguments, |series| series.name.to_uppercase())
-}
-
-pub(super) fn lower(arguments: &mut Arguments<'_>) -> Found {
-    named(arguments, |series| series.name.to_lowercase())
 }
 
 /// Python's `\1` and `\g<name>` as the crate `regex` writes them.

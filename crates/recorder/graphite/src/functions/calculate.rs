@@ -49,7 +49,12 @@ fn points_of(size: &Size, series: &Series) -> usize {
     }
 }
 
-fn moving(arguments: &mut Arguments<'_>, how: Aggregation, label: &str, xff_place: usize) -> Found {
+pub(super) fn moving(
+    arguments: &mut Arguments<'_>,
+    how: Aggregation,
+    label: &str,
+    xff_place: usize,
+) -> Found {
     let xff = arguments.number(xff_place)?.map(|number| number.value);
     let (found, before_s, text, size) = with_window(arguments)?;
     limit_windows(&found, |series| points_of(&size, series))?;
@@ -68,26 +73,6 @@ fn moving(arguments: &mut Arguments<'_>, how: Aggregation, label: &str, xff_plac
         Series { start_s, ..series.unweighted(values).renamed(name) }
     });
     Ok(moved.collect())
-}
-
-pub(super) fn moving_average(arguments: &mut Arguments<'_>) -> Found {
-    moving(arguments, Aggregation::Average, "movingAverage", 2)
-}
-
-pub(super) fn moving_median(arguments: &mut Arguments<'_>) -> Found {
-    moving(arguments, Aggregation::Median, "movingMedian", 2)
-}
-
-pub(super) fn moving_sum(arguments: &mut Arguments<'_>) -> Found {
-    moving(arguments, Aggregation::Sum, "movingSum", 2)
-}
-
-pub(super) fn moving_min(arguments: &mut Arguments<'_>) -> Found {
-    moving(arguments, Aggregation::Min, "movingMin", 2)
-}
-
-pub(super) fn moving_max(arguments: &mut Arguments<'_>) -> Found {
-    moving(arguments, Aggregation::Max, "movingMax", 2)
 }
 
 pub(super) fn moving_window(arguments: &mut Arguments<'_>) -> Found {

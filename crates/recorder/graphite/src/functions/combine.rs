@@ -56,36 +56,8 @@ pub(super) fn aggregate_series(series: Vec<Series>, how: Aggregation, label: &st
     vec![Series { tags, known_s, least_known, ..of_aligned(&aligned, &name, values) }]
 }
 
-fn all(arguments: &mut Arguments<'_>, how: Aggregation, label: &str) -> Found {
+pub(super) fn all(arguments: &mut Arguments<'_>, how: Aggregation, label: &str) -> Found {
     Ok(aggregate_series(arguments.series(0)?, how, label))
-}
-
-pub(super) fn sum(arguments: &mut Arguments<'_>) -> Found {
-    all(arguments, Aggregation::Sum, "sum")
-}
-
-pub(super) fn average(arguments: &mut Arguments<'_>) -> Found {
-    all(arguments, Aggregation::Average, "average")
-}
-
-pub(super) fn min(arguments: &mut Arguments<'_>) -> Found {
-    all(arguments, Aggregation::Min, "min")
-}
-
-pub(super) fn max(arguments: &mut Arguments<'_>) -> Found {
-    all(arguments, Aggregation::Max, "max")
-}
-
-pub(super) fn diff(arguments: &mut Arguments<'_>) -> Found {
-    all(arguments, Aggregation::Diff, "diff")
-}
-
-pub(super) fn stddev(arguments: &mut Arguments<'_>) -> Found {
-    all(arguments, Aggregation::Stddev, "stddev")
-}
-
-pub(super) fn range(arguments: &mut Arguments<'_>) -> Found {
-    all(arguments, Aggregation::Range, "rangeOf")
 }
 
 pub(super) fn multiply(arguments: &mut Arguments<'_>) -> Found {
@@ -125,7 +97,7 @@ pub(super) fn percentile_of_series(arguments: &mut Arguments<'_>) -> Found {
 }
 
 /// The quotient; unknown for a divisor of 0.
-fn quotient(a: f64, b: f64) -> f64 {
+pub(super) fn quotient(a: f64, b: f64) -> f64 {
     if b == 0.0 { f64::NAN } else { a / b }
 }
 
@@ -164,23 +136,7 @@ pub(super) fn divide(arguments: &mut Arguments<'_>) -> Found {
     Ok(quotients.collect())
 }
 
-pub(super) fn divide_lists(arguments: &mut Arguments<'_>) -> Found {
-    lists(arguments, "divideSeries", quotient)
-}
-
-pub(super) fn sum_lists(arguments: &mut Arguments<'_>) -> Found {
-    lists(arguments, "sumSeries", |a, b| Aggregation::Sum.of([a, b].into_iter()))
-}
-
-pub(super) fn diff_lists(arguments: &mut Arguments<'_>) -> Found {
-    lists(arguments, "diffSeries", |a, b| Aggregation::Diff.of([a, b].into_iter()))
-}
-
-pub(super) fn multiply_lists(arguments: &mut Arguments<'_>) -> Found {
-    lists(arguments, "multiplySeries", |a, b| a * b)
-}
-
-fn lists(arguments: &mut Arguments<'_>, label: &str, of: fn(f64, f64) -> f64) -> Found {
+pub(super) fn lists(arguments: &mut Arguments<'_>, label: &str, of: fn(f64, f64) -> f64) -> Found {
     let (first, second) = (arguments.series(0)?, arguments.series(1)?);
     if first.len() != second.len() {
         let counts =
@@ -265,7 +221,11 @@ pub(super) fn group_by_tags(arguments: &mut Arguments<'_>) -> Found {
     Ok(combined.collect())
 }
 
-fn with_wildcards(arguments: &mut Arguments<'_>, how: Aggregation, label: &str) -> Found {
+pub(super) fn with_wildcards(
+    arguments: &mut Arguments<'_>,
+    how: Aggregation,
+    label: &str,
+) -> Found {
     let nodes = arguments.nodes(1)?;
     let left_out = |place: usize| {
         nodes.iter().any(|node| matches!(node, NodeOrTag::Node(n) if *n == place as i64))
@@ -280,18 +240,6 @@ fn with_wildcards(arguments: &mut Arguments<'_>, how: Aggregation, label: &str) 
         combined.into_iter().map(move |series| Series { name: key.clone(), ..series })
     });
     Ok(combined.collect())
-}
-
-pub(super) fn sum_with_wildcards(arguments: &mut Arguments<'_>) -> Found {
-    with_wildcards(arguments, Aggregation::Sum, "sum")
-}
-
-pub(super) fn average_with_wildcards(arguments: &mut Arguments<'_>) -> Found {
-    with_wildcards(arguments, Aggregation::Average, "average")
-}
-
-pub(super) fn multiply_with_wildcards(arguments: &mut Arguments<'_>) -> Found {
-    with_wildcards(arguments, Aggregation::Multiply, "multiply")
 }
 
 pub(super) fn group(arguments: &mut Arguments<'_>) -> Found {

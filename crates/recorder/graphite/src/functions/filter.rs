@@ -20,7 +20,7 @@ fn sorted(found: Vec<Series>, how: Aggregation, descending: bool) -> Vec<Series>
     ranked.into_iter().map(|(_, series)| series).collect()
 }
 
-fn first(arguments: &mut Arguments<'_>, how: Aggregation, descending: bool) -> Found {
+pub(super) fn first(arguments: &mut Arguments<'_>, how: Aggregation, descending: bool) -> Found {
     let count = arguments.count(1, 1)?;
     let mut found = sorted(arguments.series(0)?, how, descending);
     found.truncate(count);
@@ -35,26 +35,6 @@ pub(super) fn highest(arguments: &mut Arguments<'_>) -> Found {
 pub(super) fn lowest(arguments: &mut Arguments<'_>) -> Found {
     let (_, how) = arguments.aggregation(2, "average")?;
     first(arguments, how, false)
-}
-
-pub(super) fn highest_average(arguments: &mut Arguments<'_>) -> Found {
-    first(arguments, Aggregation::Average, true)
-}
-
-pub(super) fn highest_current(arguments: &mut Arguments<'_>) -> Found {
-    first(arguments, Aggregation::Last, true)
-}
-
-pub(super) fn highest_max(arguments: &mut Arguments<'_>) -> Found {
-    first(arguments, Aggregation::Max, true)
-}
-
-pub(super) fn lowest_average(arguments: &mut Arguments<'_>) -> Found {
-    first(arguments, Aggregation::Average, false)
-}
-
-pub(super) fn lowest_current(arguments: &mut Arguments<'_>) -> Found {
-    first(arguments, Aggregation::Last, false)
 }
 
 pub(super) fn limit(arguments: &mut Arguments<'_>) -> Found {
@@ -128,7 +108,7 @@ pub(super) fn exclude(arguments: &mut Arguments<'_>) -> Found {
     Ok(found)
 }
 
-fn above(arguments: &mut Arguments<'_>, how: Aggregation, is_above: bool) -> Found {
+pub(super) fn above(arguments: &mut Arguments<'_>, how: Aggregation, is_above: bool) -> Found {
     let bound = arguments.number_or(1, 0.0)?;
     let mut found = arguments.series(0)?;
     found.retain(|series| {
@@ -136,38 +116,6 @@ fn above(arguments: &mut Arguments<'_>, how: Aggregation, is_above: bool) -> Fou
         if is_above { value > bound } else { value <= bound }
     });
     Ok(found)
-}
-
-pub(super) fn average_above(arguments: &mut Arguments<'_>) -> Found {
-    above(arguments, Aggregation::Average, true)
-}
-
-pub(super) fn average_below(arguments: &mut Arguments<'_>) -> Found {
-    above(arguments, Aggregation::Average, false)
-}
-
-pub(super) fn current_above(arguments: &mut Arguments<'_>) -> Found {
-    above(arguments, Aggregation::Last, true)
-}
-
-pub(super) fn current_below(arguments: &mut Arguments<'_>) -> Found {
-    above(arguments, Aggregation::Last, false)
-}
-
-pub(super) fn maximum_above(arguments: &mut Arguments<'_>) -> Found {
-    above(arguments, Aggregation::Max, true)
-}
-
-pub(super) fn maximum_below(arguments: &mut Arguments<'_>) -> Found {
-    above(arguments, Aggregation::Max, false)
-}
-
-pub(super) fn minimum_above(arguments: &mut Arguments<'_>) -> Found {
-    above(arguments, Aggregation::Min, true)
-}
-
-pub(super) fn minimum_below(arguments: &mut Arguments<'_>) -> Found {
-    above(arguments, Aggregation::Min, false)
 }
 
 pub(super) fn most_deviant(arguments: &mut Arguments<'_>) -> Found {
@@ -202,7 +150,7 @@ pub(super) fn fallback_series(arguments: &mut Arguments<'_>) -> Found {
 }
 
 /// Removes the values that `is_kept` rejects.
-fn kept(arguments: &mut Arguments<'_>, is_kept: impl Fn(f64, f64) -> bool) -> Found {
+pub(super) fn kept(arguments: &mut Arguments<'_>, is_kept: impl Fn(f64, f64) -> bool) -> Found {
     let bound = arguments.number_or(1, 0.0)?;
     let function = arguments.call.name.clone();
     let found = arguments.series(0)?.into_iter().map(|series| {
@@ -212,15 +160,10 @@ fn kept(arguments: &mut Arguments<'_>, is_kept: impl Fn(f64, f64) -> bool) -> Fo
     Ok(found.collect())
 }
 
-pub(super) fn remove_above_value(arguments: &mut Arguments<'_>) -> Found {
-    kept(arguments, |value, bound| value <= bound)
-}
-
-pub(super) fn remove_below_value(arguments: &mut Arguments<'_>) -> Found {
-    kept(arguments, |value, bound| value >= bound)
-}
-
-fn beyond_percentile(arguments: &mut Arguments<'_>, is_kept: fn(&f64, &f64) -> bool) -> Found {
+pub(super) fn beyond_percentile(
+    arguments: &mut Arguments<'_>,
+    is_kept: fn(&f64, &f64) -> bool,
+) -> Found {
     let n = arguments.number_or(1, 0.0)?;
     let function = arguments.call.name.clone();
     let found = arguments.series(0)?.into_iter().map(|series| {
@@ -229,14 +172,6 @@ fn beyond_percentile(arguments: &mut Arguments<'_>, is_kept: fn(&f64, &f64) -> b
         series.mapped(|v| if is_kept(&v, &bound) { v } else { f64::NAN }).renamed(name)
     });
     Ok(found.collect())
-}
-
-pub(super) fn remove_above_percentile(arguments: &mut Arguments<'_>) -> Found {
-    beyond_percentile(arguments, f64::le)
-}
-
-pub(super) fn remove_below_percentile(arguments: &mut Arguments<'_>) -> Found {
-    beyond_percentile(arguments, f64::ge)
 }
 
 #[cfg(test)]

@@ -1,918 +1,304 @@
 //! The list of all functions.
 
-use super::{Function, Kind, Parameter};
-use super::{alias, calculate, combine, filter, forecast, special, transform};
+use super::Kind::{
+    Aggregation, AggregationOrFunction, Any, Boolean, Float, IntOrInf, IntOrInterval, Integer,
+    Interval, Node, NodeOrTag, SeriesList, Tag, Text,
+};
+use super::{Function, Parameter, alias, calculate, combine, filter, forecast, special, transform};
+use crate::Aggregation as How;
 
-const SERIES: Parameter = Kind::SeriesList.required("seriesList");
-const LISTS: Parameter = Kind::SeriesList.several("seriesLists", true);
-/// The parameters of the functions of a moving window.
-const MOVING: &[Parameter] =
-    &[SERIES, Kind::IntOrInterval.required("windowSize"), Kind::Float.optional("xFilesFactor")];
+const SERIES: Parameter = SeriesList.required("seriesList");
+const LISTS: Parameter = SeriesList.several("seriesLists", true);
+
+/// Each function with its parameters, its group, what runs it, and its description.
+macro_rules! functions {
+    ($($name:ident($($parameter:expr),*) $group:literal, $run:expr, $description:literal;)*) => {
+        &[$(Function {
+            name: stringify!($name),
+            group: $group,
+            description: $description,
+            parameters: &[$($parameter),*],
+            run: $run,
+        }),*]
+    };
+}
 
 /// All functions, sorted by name.
-pub const FUNCTIONS: &[Function] = &[
-    Function {
-        name: "absolute",
-        group: "Transform",
-        description: "The values without their sign.",
-        parameters: &[SERIES],
-        run: transform::absolute,
-    },
-    Function {
-        name: "add",
-        group: "Transform",
-        description: "Adds a constant.",
-        parameters: &[SERIES, Kind::Float.required("constant")],
-        run: transform::add,
-    },
-    Function {
-        name: "aggregate",
-        group: "Combine",
-        description: "Combines series point by point with an aggregation.",
-        parameters: &[SERIES, Kind::Aggregation.required("func")],
-        run: combine::aggregate,
-    },
-    Function {
-        name: "aggregateLine",
-        group: "Calculate",
-        description: "A horizontal line at an aggregate of each series.",
-        parameters: &[
-            SERIES,
-            Kind::Aggregation.or("func", "average"),
-            Kind::Boolean.or("keepStep", "false"),
-        ],
-        run: calculate::aggregate_line,
-    },
-    Function {
-        name: "alias",
-        group: "Alias",
-        description: "Changes the name.",
-        parameters: &[SERIES, Kind::Text.required("newName")],
-        run: alias::alias,
-    },
-    Function {
-        name: "aliasByMetric",
-        group: "Alias",
-        description: "Changes the name to the last node of the path.",
-        parameters: &[SERIES],
-        run: alias::alias_by_metric,
-    },
-    Function {
-        name: "aliasByNode",
-        group: "Alias",
-        description: "Changes the name to nodes of the path or values of tags.",
-        parameters: &[SERIES, Kind::NodeOrTag.several("nodes", true)],
-        run: alias::alias_by_node,
-    },
-    Function {
-        name: "aliasByTags",
-        group: "Alias",
-        description: "Changes the name to values of tags or nodes of the path.",
-        parameters: &[SERIES, Kind::NodeOrTag.several("tags", true)],
-        run: alias::alias_by_node,
-    },
-    Function {
-        name: "aliasSub",
-        group: "Alias",
-        description: "Replaces matches of a regular expression in the name.",
-        parameters: &[SERIES, Kind::Text.required("search"), Kind::Text.required("replace")],
-        run: alias::alias_sub,
-    },
-    Function {
-        name: "asPercent",
-        group: "Combine",
-        description: "Each series in percent of a total: a number, one series, as many series, or the sum of all.",
-        parameters: &[SERIES, Kind::Any.optional("total"), Kind::NodeOrTag.several("nodes", false)],
-        run: combine::as_percent,
-    },
-    Function {
-        name: "averageAbove",
-        group: "Filter Series",
-        description: "The series with a mean above n.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: filter::average_above,
-    },
-    Function {
-        name: "averageBelow",
-        group: "Filter Series",
-        description: "The series with a mean of at most n.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: filter::average_below,
-    },
-    Function {
-        name: "averageSeries",
-        group: "Combine",
-        description: "The mean of series, point by point.",
-        parameters: &[LISTS],
-        run: combine::average,
-    },
-    Function {
-        name: "averageSeriesWithWildcards",
-        group: "Combine",
-        description: "The mean of series whose paths are equal without these nodes.",
-        parameters: &[SERIES, Kind::Node.several("position", false)],
-        run: combine::average_with_wildcards,
-    },
-    Function {
-        name: "avg",
-        group: "Combine",
-        description: "Short for averageSeries.",
-        parameters: &[LISTS],
-        run: combine::average,
-    },
-    Function {
-        name: "cactiStyle",
-        group: "Special",
-        description: "Adds the last, the greatest and the least value to the name.",
-        parameters: &[SERIES, Kind::Text.optional("system"), Kind::Text.optional("units")],
-        run: alias::cacti_style,
-    },
-    Function {
-        name: "changed",
-        group: "Special",
-        description: "1 where the value changes, otherwise 0.",
-        parameters: &[SERIES],
-        run: transform::changed,
-    },
-    Function {
-        name: "color",
-        group: "Graph",
-        description: "The colour in pictures.",
-        parameters: &[SERIES, Kind::Text.required("theColor")],
-        run: special::color,
-    },
-    Function {
-        name: "consolidateBy",
-        group: "Special",
-        description: "How values are consolidated if there are more of them than wanted.",
-        parameters: &[SERIES, Kind::Aggregation.required("consolidationFunc")],
-        run: special::consolidate_by,
-    },
-    Function {
-        name: "constantLine",
-        group: "Special",
-        description: "A horizontal line.",
-        parameters: &[Kind::Float.required("value")],
-        run: special::constant_line,
-    },
-    Function {
-        name: "countSeries",
-        group: "Combine",
-        description: "The number of series.",
-        parameters: &[LISTS],
-        run: combine::count,
-    },
-    Function {
-        name: "cumulative",
-        group: "Special",
-        description: "Short for consolidateBy(…, 'sum').",
-        parameters: &[SERIES],
-        run: special::cumulative,
-    },
-    Function {
-        name: "currentAbove",
-        group: "Filter Series",
-        description: "The series with a last value above n.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: filter::current_above,
-    },
-    Function {
-        name: "currentBelow",
-        group: "Filter Series",
-        description: "The series with a last value of at most n.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: filter::current_below,
-    },
-    Function {
-        name: "delay",
-        group: "Transform",
-        description: "Moves the values so many points later.",
-        parameters: &[SERIES, Kind::Integer.required("steps")],
-        run: transform::delay,
-    },
-    Function {
-        name: "derivative",
-        group: "Transform",
-        description: "The difference from the point before.",
-        parameters: &[SERIES],
-        run: transform::derivative,
-    },
-    Function {
-        name: "diffSeries",
-        group: "Combine",
-        description: "The first series minus all others.",
-        parameters: &[LISTS],
-        run: combine::diff,
-    },
-    Function {
-        name: "diffSeriesLists",
-        group: "Combine",
-        description: "Each series of the first list minus the one of the second.",
-        parameters: &[
-            Kind::SeriesList.required("seriesListFirstPos"),
-            Kind::SeriesList.required("seriesListSecondPos"),
-        ],
-        run: combine::diff_lists,
-    },
-    Function {
-        name: "divideSeries",
-        group: "Combine",
-        description: "Each series divided by one series.",
-        parameters: &[
-            Kind::SeriesList.required("dividendSeriesList"),
-            Kind::SeriesList.required("divisorSeries"),
-        ],
-        run: combine::divide,
-    },
-    Function {
-        name: "divideSeriesLists",
-        group: "Combine",
-        description: "Each series of the first list divided by the one of the second.",
-        parameters: &[
-            Kind::SeriesList.required("dividendSeriesList"),
-            Kind::SeriesList.required("divisorSeriesList"),
-        ],
-        run: combine::divide_lists,
-    },
-    Function {
-        name: "exclude",
-        group: "Filter Series",
-        description: "The series whose names do not match a regular expression.",
-        parameters: &[SERIES, Kind::Text.required("pattern")],
-        run: filter::exclude,
-    },
-    Function {
-        name: "exponentialMovingAverage",
-        group: "Calculate",
-        description: "A moving mean that gives later values more weight.",
-        parameters: &[SERIES, Kind::IntOrInterval.required("windowSize")],
-        run: calculate::exponential_moving_average,
-    },
-    Function {
-        name: "fallbackSeries",
-        group: "Special",
-        description: "The second list if the first is empty.",
-        parameters: &[SERIES, Kind::SeriesList.required("fallback")],
-        run: filter::fallback_series,
-    },
-    Function {
-        name: "grep",
-        group: "Filter Series",
-        description: "The series whose names match a regular expression.",
-        parameters: &[SERIES, Kind::Text.required("pattern")],
-        run: filter::grep,
-    },
-    Function {
-        name: "group",
-        group: "Combine",
-        description: "Several lists of series as one.",
-        parameters: &[LISTS],
-        run: combine::group,
-    },
-    Function {
-        name: "groupByNode",
-        group: "Combine",
-        description: "Combines the series that are equal in one node.",
-        parameters: &[
-            SERIES,
-            Kind::NodeOrTag.required("nodeNum"),
-            Kind::AggregationOrFunction.or("callback", "average"),
-        ],
-        run: combine::group_by_node,
-    },
-    Function {
-        name: "groupByNodes",
-        group: "Combine",
-        description: "Combines the series that are equal in these nodes.",
-        parameters: &[
-            SERIES,
-            Kind::AggregationOrFunction.required("callback"),
-            Kind::NodeOrTag.several("nodes", true),
-        ],
-        run: combine::group_by_nodes,
-    },
-    Function {
-        name: "groupByTags",
-        group: "Combine",
-        description: "Combines the series that have equal values of these tags.",
-        parameters: &[
-            SERIES,
-            Kind::AggregationOrFunction.required("callback"),
-            Kind::Tag.several("tags", true),
-        ],
-        run: combine::group_by_tags,
-    },
-    Function {
-        name: "highest",
-        group: "Filter Series",
-        description: "The n series with the highest aggregate.",
-        parameters: &[SERIES, Kind::Integer.or("n", "1"), Kind::Aggregation.or("func", "average")],
-        run: filter::highest,
-    },
-    Function {
-        name: "highestAverage",
-        group: "Filter Series",
-        description: "The n series with the highest mean.",
-        parameters: &[SERIES, Kind::Integer.required("n")],
-        run: filter::highest_average,
-    },
-    Function {
-        name: "highestCurrent",
-        group: "Filter Series",
-        description: "The n series with the highest last value.",
-        parameters: &[SERIES, Kind::Integer.required("n")],
-        run: filter::highest_current,
-    },
-    Function {
-        name: "highestMax",
-        group: "Filter Series",
-        description: "The n series with the highest maximum.",
-        parameters: &[SERIES, Kind::Integer.required("n")],
-        run: filter::highest_max,
-    },
-    Function {
-        name: "hitcount",
-        group: "Transform",
-        description: "The exact count in each interval: rate × known time.",
-        parameters: &[
-            SERIES,
-            Kind::Interval.required("intervalString"),
-            Kind::Boolean.or("alignToInterval", "false"),
-        ],
-        run: calculate::hitcount,
-    },
-    Function {
-        name: "holtWintersAberration",
-        group: "Calculate",
-        description: "How far values are outside the Holt-Winters confidence bands.",
-        parameters: &[
-            SERIES,
-            Kind::Integer.or("delta", "3"),
-            Kind::Interval.or("bootstrapInterval", "7d"),
-            Kind::Interval.or("seasonality", "1d"),
-        ],
-        run: forecast::holt_winters_aberration,
-    },
-    Function {
-        name: "holtWintersConfidenceBands",
-        group: "Calculate",
-        description: "The Holt-Winters forecast, so many deviations below and above.",
-        parameters: &[
-            SERIES,
-            Kind::Integer.or("delta", "3"),
-            Kind::Interval.or("bootstrapInterval", "7d"),
-            Kind::Interval.or("seasonality", "1d"),
-        ],
-        run: forecast::holt_winters_confidence_bands,
-    },
-    Function {
-        name: "holtWintersForecast",
-        group: "Calculate",
-        description: "A forecast from level, slope and season.",
-        parameters: &[
-            SERIES,
-            Kind::Interval.or("bootstrapInterval", "7d"),
-            Kind::Interval.or("seasonality", "1d"),
-        ],
-        run: forecast::holt_winters_forecast,
-    },
-    Function {
-        name: "integral",
-        group: "Transform",
-        description: "The running sum of values.",
-        parameters: &[SERIES],
-        run: transform::integral,
-    },
-    Function {
-        name: "integralByInterval",
-        group: "Transform",
-        description: "The running sum of values, from 0 in every interval.",
-        parameters: &[SERIES, Kind::Interval.required("intervalUnit")],
-        run: transform::integral_by_interval,
-    },
-    Function {
-        name: "interpolate",
-        group: "Transform",
-        description: "Fills gaps of at most this many points with a straight line.",
-        parameters: &[SERIES, Kind::IntOrInf.or("limit", "inf")],
-        run: transform::interpolate,
-    },
-    Function {
-        name: "invert",
-        group: "Transform",
-        description: "1 divided by each value.",
-        parameters: &[SERIES],
-        run: transform::invert,
-    },
-    Function {
-        name: "isNonNull",
-        group: "Combine",
-        description: "1 where a value is known, otherwise 0.",
-        parameters: &[SERIES],
-        run: transform::is_non_null,
-    },
-    Function {
-        name: "keepLastValue",
-        group: "Transform",
-        description: "Fills gaps of at most this many points with the value before.",
-        parameters: &[SERIES, Kind::IntOrInf.or("limit", "inf")],
-        run: transform::keep_last_value,
-    },
-    Function {
-        name: "limit",
-        group: "Filter Series",
-        description: "The first n series.",
-        parameters: &[SERIES, Kind::Integer.required("n")],
-        run: filter::limit,
-    },
-    Function {
-        name: "log",
-        group: "Transform",
-        description: "The logarithm.",
-        parameters: &[SERIES, Kind::Float.or("base", "10")],
-        run: transform::logarithm,
-    },
-    Function {
-        name: "lower",
-        group: "Alias",
-        description: "Changes the name to lower case.",
-        parameters: &[SERIES],
-        run: alias::lower,
-    },
-    Function {
-        name: "lowest",
-        group: "Filter Series",
-        description: "The n series with the lowest aggregate.",
-        parameters: &[SERIES, Kind::Integer.or("n", "1"), Kind::Aggregation.or("func", "average")],
-        run: filter::lowest,
-    },
-    Function {
-        name: "lowestAverage",
-        group: "Filter Series",
-        description: "The n series with the lowest mean.",
-        parameters: &[SERIES, Kind::Integer.required("n")],
-        run: filter::lowest_average,
-    },
-    Function {
-        name: "lowestCurrent",
-        group: "Filter Series",
-        description: "The n series with the lowest last value.",
-        parameters: &[SERIES, Kind::Integer.required("n")],
-        run: filter::lowest_current,
-    },
-    Function {
-        name: "maxSeries",
-        group: "Combine",
-        description: "The greatest value of all series, point by point.",
-        parameters: &[LISTS],
-        run: combine::max,
-    },
-    Function {
-        name: "maximumAbove",
-        group: "Filter Series",
-        description: "The series with a greatest value above n.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: filter::maximum_above,
-    },
-    Function {
-        name: "maximumBelow",
-        group: "Filter Series",
-        description: "The series with a greatest value of at most n.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: filter::maximum_below,
-    },
-    Function {
-        name: "minMax",
-        group: "Transform",
-        description: "Scales each series from its least value to its greatest to 0 to 1.",
-        parameters: &[SERIES],
-        run: transform::min_max,
-    },
-    Function {
-        name: "minSeries",
-        group: "Combine",
-        description: "The least value of all series, point by point.",
-        parameters: &[LISTS],
-        run: combine::min,
-    },
-    Function {
-        name: "minimumAbove",
-        group: "Filter Series",
-        description: "The series with a least value above n.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: filter::minimum_above,
-    },
-    Function {
-        name: "minimumBelow",
-        group: "Filter Series",
-        description: "The series with a least value of at most n.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: filter::minimum_below,
-    },
-    Function {
-        name: "mostDeviant",
-        group: "Filter Series",
-        description: "The n series with the greatest standard deviation.",
-        parameters: &[SERIES, Kind::Integer.required("n")],
-        run: filter::most_deviant,
-    },
-    Function {
-        name: "movingAverage",
-        group: "Calculate",
-        description: "The mean of a moving window, weighted by the time for which values are known.",
-        parameters: MOVING,
-        run: calculate::moving_average,
-    },
-    Function {
-        name: "movingMax",
-        group: "Calculate",
-        description: "The greatest value of a moving window.",
-        parameters: MOVING,
-        run: calculate::moving_max,
-    },
-    Function {
-        name: "movingMedian",
-        group: "Calculate",
-        description: "The median of a moving window.",
-        parameters: MOVING,
-        run: calculate::moving_median,
-    },
-    Function {
-        name: "movingMin",
-        group: "Calculate",
-        description: "The least value of a moving window.",
-        parameters: MOVING,
-        run: calculate::moving_min,
-    },
-    Function {
-        name: "movingSum",
-        group: "Calculate",
-        description: "The sum of a moving window.",
-        parameters: MOVING,
-        run: calculate::moving_sum,
-    },
-    Function {
-        name: "movingWindow",
-        group: "Calculate",
-        description: "An aggregation of a moving window.",
-        parameters: &[
-            SERIES,
-            Kind::IntOrInterval.required("windowSize"),
-            Kind::Aggregation.or("func", "average"),
-            Kind::Float.optional("xFilesFactor"),
-        ],
-        run: calculate::moving_window,
-    },
-    Function {
-        name: "multiplySeries",
-        group: "Combine",
-        description: "The product of series, point by point.",
-        parameters: &[LISTS],
-        run: combine::multiply,
-    },
-    Function {
-        name: "multiplySeriesLists",
-        group: "Combine",
-        description: "Each series of the first list times the one of the second.",
-        parameters: &[
-            Kind::SeriesList.required("seriesListFirstPos"),
-            Kind::SeriesList.required("seriesListSecondPos"),
-        ],
-        run: combine::multiply_lists,
-    },
-    Function {
-        name: "multiplySeriesWithWildcards",
-        group: "Combine",
-        description: "The product of series whose paths are equal without these nodes.",
-        parameters: &[SERIES, Kind::Node.several("position", false)],
-        run: combine::multiply_with_wildcards,
-    },
-    Function {
-        name: "nPercentile",
-        group: "Calculate",
-        description: "A horizontal line at each series' percentile.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: calculate::n_percentile,
-    },
-    Function {
-        name: "nonNegativeDerivative",
-        group: "Transform",
-        description: "The growth of a counter; a decrease is unknown unless it wraps at maxValue.",
-        parameters: &[SERIES, Kind::Float.optional("maxValue"), Kind::Float.optional("minValue")],
-        run: transform::non_negative_derivative,
-    },
-    Function {
-        name: "offset",
-        group: "Transform",
-        description: "Adds a constant.",
-        parameters: &[SERIES, Kind::Float.required("factor")],
-        run: transform::offset,
-    },
-    Function {
-        name: "offsetToZero",
-        group: "Transform",
-        description: "Subtracts the least value.",
-        parameters: &[SERIES],
-        run: transform::offset_to_zero,
-    },
-    Function {
-        name: "pct",
-        group: "Combine",
-        description: "Short for asPercent.",
-        parameters: &[SERIES, Kind::Any.optional("total"), Kind::NodeOrTag.several("nodes", false)],
-        run: combine::as_percent,
-    },
-    Function {
-        name: "perSecond",
-        group: "Transform",
-        description: "The growth of a counter per second.",
-        parameters: &[SERIES, Kind::Float.optional("maxValue"), Kind::Float.optional("minValue")],
-        run: transform::per_second,
-    },
-    Function {
-        name: "percentileOfSeries",
-        group: "Combine",
-        description: "The percentile of the series' values, point by point.",
-        parameters: &[SERIES, Kind::Float.required("n"), Kind::Boolean.or("interpolate", "false")],
-        run: combine::percentile_of_series,
-    },
-    Function {
-        name: "pow",
-        group: "Transform",
-        description: "Raises values to a power.",
-        parameters: &[SERIES, Kind::Float.required("factor")],
-        run: transform::pow,
-    },
-    Function {
-        name: "rangeOfSeries",
-        group: "Combine",
-        description: "The greatest value minus the least, point by point.",
-        parameters: &[LISTS],
-        run: combine::range,
-    },
-    Function {
-        name: "removeAbovePercentile",
-        group: "Filter Data",
-        description: "Removes the values above the percentile.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: filter::remove_above_percentile,
-    },
-    Function {
-        name: "removeAboveValue",
-        group: "Filter Data",
-        description: "Removes the values above n.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: filter::remove_above_value,
-    },
-    Function {
-        name: "removeBelowPercentile",
-        group: "Filter Data",
-        description: "Removes the values below the percentile.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: filter::remove_below_percentile,
-    },
-    Function {
-        name: "removeBelowValue",
-        group: "Filter Data",
-        description: "Removes the values below n.",
-        parameters: &[SERIES, Kind::Float.required("n")],
-        run: filter::remove_below_value,
-    },
-    Function {
-        name: "removeEmptySeries",
-        group: "Filter Series",
-        description: "The series with known values.",
-        parameters: &[SERIES, Kind::Float.optional("xFilesFactor")],
-        run: filter::remove_empty_series,
-    },
-    Function {
-        name: "round",
-        group: "Transform",
-        description: "Rounds values to so many decimal places.",
-        parameters: &[SERIES, Kind::Integer.optional("precision")],
-        run: transform::round,
-    },
-    Function {
-        name: "scale",
-        group: "Transform",
-        description: "Multiplies by a constant.",
-        parameters: &[SERIES, Kind::Float.required("factor")],
-        run: transform::scale,
-    },
-    Function {
-        name: "scaleToSeconds",
-        group: "Transform",
-        description: "Converts a value per step to a value per so many seconds.",
-        parameters: &[SERIES, Kind::Integer.required("seconds")],
-        run: transform::scale_to_seconds,
-    },
-    Function {
-        name: "seriesByTag",
-        group: "Special",
-        description: "The series whose tags match all expressions.",
-        parameters: &[Kind::Text.several("tagExpressions", true)],
-        run: special::series_by_tag,
-    },
-    Function {
-        name: "setXFilesFactor",
-        group: "Special",
-        description: "The least part of a longer interval that must be known.",
-        parameters: &[SERIES, Kind::Float.required("xFilesFactor")],
-        run: special::set_xff,
-    },
-    Function {
-        name: "sortBy",
-        group: "Sorting",
-        description: "Sorts series by an aggregate.",
-        parameters: &[
-            SERIES,
-            Kind::Aggregation.or("func", "average"),
-            Kind::Boolean.or("reverse", "false"),
-        ],
-        run: filter::sort_by,
-    },
-    Function {
-        name: "sortByMaxima",
-        group: "Sorting",
-        description: "Sorts series by their maximum, highest first.",
-        parameters: &[SERIES],
-        run: filter::sort_by_maxima,
-    },
-    Function {
-        name: "sortByMinima",
-        group: "Sorting",
-        description: "Sorts the series with values above 0 by their minimum, lowest first.",
-        parameters: &[SERIES],
-        run: filter::sort_by_minima,
-    },
-    Function {
-        name: "sortByName",
-        group: "Sorting",
-        description: "Sorts series by name.",
-        parameters: &[
-            SERIES,
-            Kind::Boolean.or("natural", "false"),
-            Kind::Boolean.or("reverse", "false"),
-        ],
-        run: filter::sort_by_name,
-    },
-    Function {
-        name: "sortByTotal",
-        group: "Sorting",
-        description: "Sorts series by the sum of their values, highest first.",
-        parameters: &[SERIES],
-        run: filter::sort_by_total,
-    },
-    Function {
-        name: "squareRoot",
-        group: "Transform",
-        description: "The square root.",
-        parameters: &[SERIES],
-        run: transform::square_root,
-    },
-    Function {
-        name: "stddevSeries",
-        group: "Combine",
-        description: "The standard deviation of series, point by point.",
-        parameters: &[LISTS],
-        run: combine::stddev,
-    },
-    Function {
-        name: "stdev",
-        group: "Calculate",
-        description: "The standard deviation of a moving window.",
-        parameters: &[
-            SERIES,
-            Kind::Integer.required("points"),
-            Kind::Float.or("windowTolerance", "0.1"),
-        ],
-        run: calculate::stdev,
-    },
-    Function {
-        name: "substr",
-        group: "Special",
-        description: "Changes the name to some nodes of the path.",
-        parameters: &[SERIES, Kind::Node.or("start", "0"), Kind::Node.or("stop", "0")],
-        run: alias::substr,
-    },
-    Function {
-        name: "sum",
-        group: "Combine",
-        description: "Short for sumSeries.",
-        parameters: &[LISTS],
-        run: combine::sum,
-    },
-    Function {
-        name: "sumSeries",
-        group: "Combine",
-        description: "The sum of series, point by point.",
-        parameters: &[LISTS],
-        run: combine::sum,
-    },
-    Function {
-        name: "sumSeriesLists",
-        group: "Combine",
-        description: "Each series of the first list plus the one of the second.",
-        parameters: &[
-            Kind::SeriesList.required("seriesListFirstPos"),
-            Kind::SeriesList.required("seriesListSecondPos"),
-        ],
-        run: combine::sum_lists,
-    },
-    Function {
-        name: "sumSeriesWithWildcards",
-        group: "Combine",
-        description: "The sum of series whose paths are equal without these nodes.",
-        parameters: &[SERIES, Kind::Node.several("position", false)],
-        run: combine::sum_with_wildcards,
-    },
-    Function {
-        name: "summarize",
-        group: "Transform",
-        description: "Aggregates the values of each interval.",
-        parameters: &[
-            SERIES,
-            Kind::Interval.required("intervalString"),
-            Kind::Aggregation.or("func", "sum"),
-            Kind::Boolean.or("alignToFrom", "false"),
-        ],
-        run: calculate::summarize,
-    },
-    Function {
-        name: "threshold",
-        group: "Graph",
-        description: "A horizontal line with a name and a colour.",
-        parameters: &[
-            Kind::Float.required("value"),
-            Kind::Text.optional("label"),
-            Kind::Text.optional("color"),
-        ],
-        run: special::threshold,
-    },
-    Function {
-        name: "timeShift",
-        group: "Transform",
-        description: "Shows the values of another time.",
-        parameters: &[
-            SERIES,
-            Kind::Interval.required("timeShift"),
-            Kind::Boolean.or("resetEnd", "true"),
-            Kind::Boolean.or("alignDST", "false"),
-        ],
-        run: transform::time_shift,
-    },
-    Function {
-        name: "timeSlice",
-        group: "Transform",
-        description: "Only the values between two times.",
-        parameters: &[
-            SERIES,
-            Kind::Text.required("startSliceAt"),
-            Kind::Text.or("endSliceAt", "now"),
-        ],
-        run: transform::time_slice,
-    },
-    Function {
-        name: "transformNull",
-        group: "Transform",
-        description: "Replaces unknown values; with referenceSeries only where one of them is known.",
-        parameters: &[
-            SERIES,
-            Kind::Float.or("default", "0"),
-            Kind::SeriesList.optional("referenceSeries"),
-        ],
-        run: transform::transform_null,
-    },
-    Function {
-        name: "unique",
-        group: "Filter Series",
-        description: "The series without repeated names.",
-        parameters: &[LISTS],
-        run: filter::unique,
-    },
-    Function {
-        name: "upper",
-        group: "Alias",
-        description: "Changes the name to upper case.",
-        parameters: &[SERIES],
-        run: alias::upper,
-    },
-    Function {
-        name: "weightedAverage",
-        group: "Combine",
-        description: "The mean of series, weighted by others that are equal in these nodes.",
-        parameters: &[
-            Kind::SeriesList.required("seriesListAvg"),
-            Kind::SeriesList.required("seriesListWeight"),
-            Kind::NodeOrTag.several("nodes", true),
-        ],
-        run: combine::weighted_average,
-    },
-    Function {
-        name: "xFilesFactor",
-        group: "Special",
-        description: "The same as setXFilesFactor.",
-        parameters: &[SERIES, Kind::Float.required("xFilesFactor")],
-        run: special::set_xff,
-    },
-];
+pub const FUNCTIONS: &[Function] = functions! {
+    absolute(SERIES) "Transform", transform::absolute, "The values without their sign.";
+    add(SERIES, Float.required("constant")) "Transform", transform::add, "Adds a constant.";
+    aggregate(SERIES, Aggregation.required("func"))
+        "Combine", combine::aggregate, "Combines series point by point with an aggregation.";
+    aggregateLine(SERIES, Aggregation.or("func", "average"), Boolean.or("keepStep", "false"))
+        "Calculate", calculate::aggregate_line, "A horizontal line at an aggregate of each series.";
+    alias(SERIES, Text.required("newName")) "Alias", alias::alias, "Changes the name.";
+    aliasByMetric(SERIES)
+        "Alias", alias::alias_by_metric, "Changes the name to the last node of the path.";
+    aliasByNode(SERIES, NodeOrTag.several("nodes", true))
+        "Alias", alias::alias_by_node, "Changes the name to nodes of the path or values of tags.";
+    aliasByTags(SERIES, NodeOrTag.several("tags", true))
+        "Alias", alias::alias_by_node, "Changes the name to values of tags or nodes of the path.";
+    aliasSub(SERIES, Text.required("search"), Text.required("replace"))
+        "Alias", alias::alias_sub, "Replaces matches of a regular expression in the name.";
+    asPercent(SERIES, Any.optional("total"), NodeOrTag.several("nodes", false))
+        "Combine", combine::as_percent,
+        "Each series in percent of a total: a number, one series, as many series, or the sum of all.";
+    averageAbove(SERIES, Float.required("n"))
+        "Filter Series", |a| filter::above(a, How::Average, true),
+        "The series with a mean above n.";
+    averageBelow(SERIES, Float.required("n"))
+        "Filter Series", |a| filter::above(a, How::Average, false),
+        "The series with a mean of at most n.";
+    averageSeries(LISTS)
+        "Combine", |a| combine::all(a, How::Average, "average"),
+        "The mean of series, point by point.";
+    averageSeriesWithWildcards(SERIES, Node.several("position", false))
+        "Combine", |a| combine::with_wildcards(a, How::Average, "average"),
+        "The mean of series whose paths are equal without these nodes.";
+    avg(LISTS) "Combine", |a| combine::all(a, How::Average, "average"), "Short for averageSeries.";
+    cactiStyle(SERIES, Text.optional("system"), Text.optional("units"))
+        "Special", alias::cacti_style,
+        "Adds the last, the greatest and the least value to the name.";
+    changed(SERIES) "Special", transform::changed, "1 where the value changes, otherwise 0.";
+    color(SERIES, Text.required("theColor")) "Graph", special::color, "The colour in pictures.";
+    consolidateBy(SERIES, Aggregation.required("consolidationFunc"))
+        "Special", special::consolidate_by,
+        "How values are consolidated if there are more of them than wanted.";
+    constantLine(Float.required("value")) "Special", special::constant_line, "A horizontal line.";
+    countSeries(LISTS) "Combine", combine::count, "The number of series.";
+    cumulative(SERIES) "Special", special::cumulative, "Short for consolidateBy(…, 'sum').";
+    currentAbove(SERIES, Float.required("n"))
+        "Filter Series", |a| filter::above(a, How::Last, true),
+        "The series with a last value above n.";
+    currentBelow(SERIES, Float.required("n"))
+        "Filter Series", |a| filter::above(a, How::Last, false),
+        "The series with a last value of at most n.";
+    delay(SERIES, Integer.required("steps"))
+        "Transform", transform::delay, "Moves the values so many points later.";
+    derivative(SERIES) "Transform", transform::derivative, "The difference from the point before.";
+    diffSeries(LISTS)
+        "Combine", |a| combine::all(a, How::Diff, "diff"), "The first series minus all others.";
+    diffSeriesLists(SeriesList.required("seriesListFirstPos"),
+        SeriesList.required("seriesListSecondPos"))
+        "Combine", |a| combine::lists(a, "diffSeries", |a, b| How::Diff.of([a, b].into_iter())),
+        "Each series of the first list minus the one of the second.";
+    divideSeries(SeriesList.required("dividendSeriesList"), SeriesList.required("divisorSeries"))
+        "Combine", combine::divide, "Each series divided by one series.";
+    divideSeriesLists(SeriesList.required("dividendSeriesList"),
+        SeriesList.required("divisorSeriesList"))
+        "Combine", |a| combine::lists(a, "divideSeries", combine::quotient),
+        "Each series of the first list divided by the one of the second.";
+    exclude(SERIES, Text.required("pattern"))
+        "Filter Series", filter::exclude,
+        "The series whose names do not match a regular expression.";
+    exponentialMovingAverage(SERIES, IntOrInterval.required("windowSize"))
+        "Calculate", calculate::exponential_moving_average,
+        "A moving mean that gives later values more weight.";
+    fallbackSeries(SERIES, SeriesList.required("fallback"))
+        "Special", filter::fallback_series, "The second list if the first is empty.";
+    grep(SERIES, Text.required("pattern"))
+        "Filter Series", filter::grep, "The series whose names match a regular expression.";
+    group(LISTS) "Combine", combine::group, "Several lists of series as one.";
+    groupByNode(SERIES, NodeOrTag.required("nodeNum"), AggregationOrFunction.or("callback",
+        "average"))
+        "Combine", combine::group_by_node, "Combines the series that are equal in one node.";
+    groupByNodes(SERIES, AggregationOrFunction.required("callback"), NodeOrTag.several("nodes",
+        true))
+        "Combine", combine::group_by_nodes, "Combines the series that are equal in these nodes.";
+    groupByTags(SERIES, AggregationOrFunction.required("callback"), Tag.several("tags", true))
+        "Combine", combine::group_by_tags,
+        "Combines the series that have equal values of these tags.";
+    highest(SERIES, Integer.or("n", "1"), Aggregation.or("func", "average"))
+        "Filter Series", filter::highest, "The n series with the highest aggregate.";
+    highestAverage(SERIES, Integer.required("n"))
+        "Filter Series", |a| filter::first(a, How::Average, true),
+        "The n series with the highest mean.";
+    highestCurrent(SERIES, Integer.required("n"))
+        "Filter Series", |a| filter::first(a, How::Last, true),
+        "The n series with the highest last value.";
+    highestMax(SERIES, Integer.required("n"))
+        "Filter Series", |a| filter::first(a, How::Max, true),
+        "The n series with the highest maximum.";
+    hitcount(SERIES, Interval.required("intervalString"), Boolean.or("alignToInterval", "false"))
+        "Transform", calculate::hitcount, "The exact count in each interval: rate × known time.";
+    holtWintersAberration(SERIES, Integer.or("delta", "3"), Interval.or("bootstrapInterval", "7d"),
+        Interval.or("seasonality", "1d"))
+        "Calculate", forecast::holt_winters_aberration,
+        "How far values are outside the Holt-Winters confidence bands.";
+    holtWintersConfidenceBands(SERIES, Integer.or("delta", "3"), Interval.or("bootstrapInterval",
+        "7d"), Interval.or("seasonality", "1d"))
+        "Calculate", forecast::holt_winters_confidence_bands,
+        "The Holt-Winters forecast, so many deviations below and above.";
+    holtWintersForecast(SERIES, Interval.or("bootstrapInterval", "7d"), Interval.or("seasonality",
+        "1d"))
+        "Calculate", forecast::holt_winters_forecast, "A forecast from level, slope and season.";
+    integral(SERIES) "Transform", transform::integral, "The running sum of values.";
+    integralByInterval(SERIES, Interval.required("intervalUnit"))
+        "Transform", transform::integral_by_interval,
+        "The running sum of values, from 0 in every interval.";
+    interpolate(SERIES, IntOrInf.or("limit", "inf"))
+        "Transform", transform::interpolate,
+        "Fills gaps of at most this many points with a straight line.";
+    invert(SERIES) "Transform", transform::invert, "1 divided by each value.";
+    isNonNull(SERIES) "Combine", transform::is_non_null, "1 where a value is known, otherwise 0.";
+    keepLastValue(SERIES, IntOrInf.or("limit", "inf"))
+        "Transform", transform::keep_last_value,
+        "Fills gaps of at most this many points with the value before.";
+    limit(SERIES, Integer.required("n")) "Filter Series", filter::limit, "The first n series.";
+    log(SERIES, Float.or("base", "10")) "Transform", transform::logarithm, "The logarithm.";
+    lower(SERIES)
+        "Alias", |a| alias::named(a, |series| series.name.to_lowercase()),
+        "Changes the name to lower case.";
+    lowest(SERIES, Integer.or("n", "1"), Aggregation.or("func", "average"))
+        "Filter Series", filter::lowest, "The n series with the lowest aggregate.";
+    lowestAverage(SERIES, Integer.required("n"))
+        "Filter Series", |a| filter::first(a, How::Average, false),
+        "The n series with the lowest mean.";
+    lowestCurrent(SERIES, Integer.required("n"))
+        "Filter Series", |a| filter::first(a, How::Last, false),
+        "The n series with the lowest last value.";
+    maxSeries(LISTS)
+        "Combine", |a| combine::all(a, How::Max, "max"),
+        "The greatest value of all series, point by point.";
+    maximumAbove(SERIES, Float.required("n"))
+        "Filter Series", |a| filter::above(a, How::Max, true),
+        "The series with a greatest value above n.";
+    maximumBelow(SERIES, Float.required("n"))
+        "Filter Series", |a| filter::above(a, How::Max, false),
+        "The series with a greatest value of at most n.";
+    minMax(SERIES)
+        "Transform", transform::min_max,
+        "Scales each series from its least value to its greatest to 0 to 1.";
+    minSeries(LISTS)
+        "Combine", |a| combine::all(a, How::Min, "min"),
+        "The least value of all series, point by point.";
+    minimumAbove(SERIES, Float.required("n"))
+        "Filter Series", |a| filter::above(a, How::Min, true),
+        "The series with a least value above n.";
+    minimumBelow(SERIES, Float.required("n"))
+        "Filter Series", |a| filter::above(a, How::Min, false),
+        "The series with a least value of at most n.";
+    mostDeviant(SERIES, Integer.required("n"))
+        "Filter Series", filter::most_deviant, "The n series with the greatest standard deviation.";
+    movingAverage(SERIES, IntOrInterval.required("windowSize"), Float.optional("xFilesFactor"))
+        "Calculate", |a| calculate::moving(a, How::Average, "movingAverage", 2),
+        "The mean of a moving window, weighted by the time for which values are known.";
+    movingMax(SERIES, IntOrInterval.required("windowSize"), Float.optional("xFilesFactor"))
+        "Calculate", |a| calculate::moving(a, How::Max, "movingMax", 2),
+        "The greatest value of a moving window.";
+    movingMedian(SERIES, IntOrInterval.required("windowSize"), Float.optional("xFilesFactor"))
+        "Calculate", |a| calculate::moving(a, How::Median, "movingMedian", 2),
+        "The median of a moving window.";
+    movingMin(SERIES, IntOrInterval.required("windowSize"), Float.optional("xFilesFactor"))
+        "Calculate", |a| calculate::moving(a, How::Min, "movingMin", 2),
+        "The least value of a moving window.";
+    movingSum(SERIES, IntOrInterval.required("windowSize"), Float.optional("xFilesFactor"))
+        "Calculate", |a| calculate::moving(a, How::Sum, "movingSum", 2),
+        "The sum of a moving window.";
+    movingWindow(SERIES, IntOrInterval.required("windowSize"), Aggregation.or("func", "average"),
+        Float.optional("xFilesFactor"))
+        "Calculate", calculate::moving_window, "An aggregation of a moving window.";
+    multiplySeries(LISTS) "Combine", combine::multiply, "The product of series, point by point.";
+    multiplySeriesLists(SeriesList.required("seriesListFirstPos"),
+        SeriesList.required("seriesListSecondPos"))
+        "Combine", |a| combine::lists(a, "multiplySeries", |a, b| a * b),
+        "Each series of the first list times the one of the second.";
+    multiplySeriesWithWildcards(SERIES, Node.several("position", false))
+        "Combine", |a| combine::with_wildcards(a, How::Multiply, "multiply"),
+        "The product of series whose paths are equal without these nodes.";
+    nPercentile(SERIES, Float.required("n"))
+        "Calculate", calculate::n_percentile, "A horizontal line at each series' percentile.";
+    nonNegativeDerivative(SERIES, Float.optional("maxValue"), Float.optional("minValue"))
+        "Transform", transform::non_negative_derivative,
+        "The growth of a counter; a decrease is unknown unless it wraps at maxValue.";
+    offset(SERIES, Float.required("factor")) "Transform", transform::offset, "Adds a constant.";
+    offsetToZero(SERIES) "Transform", transform::offset_to_zero, "Subtracts the least value.";
+    pct(SERIES, Any.optional("total"), NodeOrTag.several("nodes", false))
+        "Combine", combine::as_percent, "Short for asPercent.";
+    perSecond(SERIES, Float.optional("maxValue"), Float.optional("minValue"))
+        "Transform", transform::per_second, "The growth of a counter per second.";
+    percentileOfSeries(SERIES, Float.required("n"), Boolean.or("interpolate", "false"))
+        "Combine", combine::percentile_of_series,
+        "The percentile of the series' values, point by point.";
+    pow(SERIES, Float.required("factor")) "Transform", transform::pow, "Raises values to a power.";
+    rangeOfSeries(LISTS)
+        "Combine", |a| combine::all(a, How::Range, "rangeOf"),
+        "The greatest value minus the least, point by point.";
+    removeAbovePercentile(SERIES, Float.required("n"))
+        "Filter Data", |a| filter::beyond_percentile(a, f64::le),
+        "Removes the values above the percentile.";
+    removeAboveValue(SERIES, Float.required("n"))
+        "Filter Data", |a| filter::kept(a, |value, bound| value <= bound),
+        "Removes the values above n.";
+    removeBelowPercentile(SERIES, Float.required("n"))
+        "Filter Data", |a| filter::beyond_percentile(a, f64::ge),
+        "Removes the values below the percentile.";
+    removeBelowValue(SERIES, Float.required("n"))
+        "Filter Data", |a| filter::kept(a, |value, bound| value >= bound),
+        "Removes the values below n.";
+    removeEmptySeries(SERIES, Float.optional("xFilesFactor"))
+        "Filter Series", filter::remove_empty_series, "The series with known values.";
+    round(SERIES, Integer.optional("precision"))
+        "Transform", transform::round, "Rounds values to so many decimal places.";
+    scale(SERIES, Float.required("factor"))
+        "Transform", transform::scale, "Multiplies by a constant.";
+    scaleToSeconds(SERIES, Integer.required("seconds"))
+        "Transform", transform::scale_to_seconds,
+        "Converts a value per step to a value per so many seconds.";
+    seriesByTag(Text.several("tagExpressions", true))
+        "Special", special::series_by_tag, "The series whose tags match all expressions.";
+    setXFilesFactor(SERIES, Float.required("xFilesFactor"))
+        "Special", special::set_xff, "The least part of a longer interval that must be known.";
+    sortBy(SERIES, Aggregation.or("func", "average"), Boolean.or("reverse", "false"))
+        "Sorting", filter::sort_by, "Sorts series by an aggregate.";
+    sortByMaxima(SERIES)
+        "Sorting", filter::sort_by_maxima, "Sorts series by their maximum, highest first.";
+    sortByMinima(SERIES)
+        "Sorting", filter::sort_by_minima,
+        "Sorts the series with values above 0 by their minimum, lowest first.";
+    sortByName(SERIES, Boolean.or("natural", "false"), Boolean.or("reverse", "false"))
+        "Sorting", filter::sort_by_name, "Sorts series by name.";
+    sortByTotal(SERIES)
+        "Sorting", filter::sort_by_total, "Sorts series by the sum of their values, highest first.";
+    squareRoot(SERIES) "Transform", transform::square_root, "The square root.";
+    stddevSeries(LISTS)
+        "Combine", |a| combine::all(a, How::Stddev, "stddev"),
+        "The standard deviation of series, point by point.";
+    stdev(SERIES, Integer.required("points"), Float.or("windowTolerance", "0.1"))
+        "Calculate", calculate::stdev, "The standard deviation of a moving window.";
+    substr(SERIES, Node.or("start", "0"), Node.or("stop", "0"))
+        "Special", alias::substr, "Changes the name to some nodes of the path.";
+    sum(LISTS) "Combine", |a| combine::all(a, How::Sum, "sum"), "Short for sumSeries.";
+    sumSeries(LISTS)
+        "Combine", |a| combine::all(a, How::Sum, "sum"), "The sum of series, point by point.";
+    sumSeriesLists(SeriesList.required("seriesListFirstPos"),
+        SeriesList.required("seriesListSecondPos"))
+        "Combine", |a| combine::lists(a, "sumSeries", |a, b| How::Sum.of([a, b].into_iter())),
+        "Each series of the first list plus the one of the second.";
+    sumSeriesWithWildcards(SERIES, Node.several("position", false))
+        "Combine", |a| combine::with_wildcards(a, How::Sum, "sum"),
+        "The sum of series whose paths are equal without these nodes.";
+    summarize(SERIES, Interval.required("intervalString"), Aggregation.or("func", "sum"),
+        Boolean.or("alignToFrom", "false"))
+        "Transform", calculate::summarize, "Aggregates the values of each interval.";
+    threshold(Float.required("value"), Text.optional("label"), Text.optional("color"))
+        "Graph", special::threshold, "A horizontal line with a name and a colour.";
+    timeShift(SERIES, Interval.required("timeShift"), Boolean.or("resetEnd", "true"),
+        Boolean.or("alignDST", "false"))
+        "Transform", transform::time_shift, "Shows the values of another time.";
+    timeSlice(SERIES, Text.required("startSliceAt"), Text.or("endSliceAt", "now"))
+        "Transform", transform::time_slice, "Only the values between two times.";
+    transformNull(SERIES, Float.or("default", "0"), SeriesList.optional("referenceSeries"))
+        "Transform", transform::transform_null,
+        "Replaces unknown values; with referenceSeries only where one of them is known.";
+    unique(LISTS) "Filter Series", filter::unique, "The series without repeated names.";
+    upper(SERIES)
+        "Alias", |a| alias::named(a, |series| series.name.to_uppercase()),
+        "Changes the name to upper case.";
+    weightedAverage(SeriesList.required("seriesListAvg"), SeriesList.required("seriesListWeight"),
+        NodeOrTag.several("nodes", true))
+        "Combine", combine::weighted_average,
+        "The mean of series, weighted by others that are equal in these nodes.";
+    xFilesFactor(SERIES, Float.required("xFilesFactor"))
+        "Special", special::set_xff, "The same as setXFilesFactor.";
+};

@@ -111,7 +111,7 @@ pub(super) fn read(
     };
     let ids: Vec<i64> = wanted.iter().map(|series| series.id).collect();
     let (from_us, until_us) = span(store, &ids, coarsest, request)?;
-    let (base, step) = choose(store, &ids, &steps, (from_us, until_us), request)?;
+    let (base, step) = choose(store, &ids, &steps, from_us, until_us, request)?;
     let first_us = step.slot_of(from_us);
     let count = (until_us - first_us).div_euclid(step.us()) + 1;
     if count > SLOTS_MAX {
@@ -174,7 +174,8 @@ fn choose(
     store: &mut (impl Source + ?Sized),
     ids: &[i64],
     steps: &[Step],
-    (from_us, until_us): (i64, i64),
+    from_us: i64,
+    until_us: i64,
     request: &Request,
 ) -> Result<(Step, Step), Failure> {
     let coarsest = steps.last().copied().ok_or_else(|| Failure::new("no retention"))?;

@@ -1,0 +1,85 @@
+//! State of a slot, kept between slices.
+
+use base::Nanos;
+
+use crate::response::{Received, ResponseEnd};
+use crate::slice_counts::{Completion, LongRequest, Since};
+
+/// State of a slot's socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Closed,
+    Connecting,
+    Open,
+    /// Open, but bytes arrived that no request had asked for; the next request on it fails.
+    Tainted,
+    /// Open until its announced close; only then is the next request sent, on a new connection.
+    Ending,
+    /// Its sending side is shut down: the peer's close acknowledges what was sent.
+    Shut,
+}
+
+/// A slot's outstanding request, and the connection that it was sent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    None,
+    /// None. The server closed the connection while it was idle, and no request has been sent on
+    /// its successor yet.
+    NoneSinceLoss,
+    /// Outstanding on a connection that was open before.
+    OnKept,
+    /// Outstanding on a connection that was opened for it.
+    OnFresh,
+}
+
+/// State of a slot, kept between slices.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    pub(crate) link: Link,
+    pub(crate) request: Request,
+    /// Whether the deadline queue has an entry for it.
+    pub(crate) queued: bool,
+    /// Messages that the kernel has taken, but the peer has not acknowledged.
+    pub(crate) unacknowledged: Vec<Completion>,
+    /// When its last request was due and sent.
+    pub(crate) since: Since,
+    pub(crate) answer: ResponseEnd,
+    pub(crate) seen: Received,
+    /// How long it waits at the beginning of the next slice of a continued loop, in place of its
+    /// last request, and that request if it completed.
+    pub(crate) carry: (Nanos, Option<LongRequest>),
+    /// When the time begins that counts in this slice of a continued loop: after its first request
+    /// and the lead-in.
+    pub(crate) counted_from: Option<Nanos>,
+}
+
+impl Conn {
+    pub(crate) fn new(answer: ResponseEnd) -> Conn {
+        Conn {
+            link: Link::Closed,
+            request: Request::None,
+            queued: false,
+            unacknowledged: Vec::new(),
+            since: Since::default(),
+            answer,
+            seen: Received::default(),
+            carry: (Nanos::ZERO, None),
+            counted_from: None,
+        }
+    }
+
+    /// Whether a request is outstanding on it.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.request, Request::OnKept | Request::OnFresh)
+    }
+
+    /// Whether nothing has been sent since the connection was opened ahead of its requests.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.request == Request::OnKept && self.unacknowledged.is_empty()
+    }
+
+    /// Whether it can carry another request.
+    pub(crate) fn stays_open(&self) -> bool {
+        matches!(self.link, Link::Open | Link::Tainted)
+    }
+}
