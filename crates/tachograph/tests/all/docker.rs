@@ -141,7 +141,8 @@ fn every_way_into_a_container_is_measured_counted_and_cleared_away() {
         &place,
         "",
         r#"
-        "$TACHOGRAPH" run "$EXPERIMENT" --quiet --json > run.json; echo "status $?"
+        "$TACHOGRAPH" run "$EXPERIMENT" --quick --max-time 1s --quiet --json > run.json
+        echo "status $?"
         look
         "#,
     );
@@ -152,10 +153,11 @@ fn every_way_into_a_container_is_measured_counted_and_cleared_away() {
     let names: Vec<&str> = variants.iter().map(|one| one["name"].as_str().unwrap()).collect();
     let all = ["forwarded", "own-address", "host-network", "shared-socket", "asked", "built"];
     assert_eq!(names, all, "{text}");
-    assert!(variants.iter().all(|one| one["trials"].as_array().is_some_and(|all| all.len() >= 2)));
+    // Each was started twice, for the calibration and for a block.
+    assert!(variants.iter().all(|one| one["trials"].as_array().is_some_and(|all| !all.is_empty())));
     for variant in variants {
         let ledger = &variant["ledger"];
-        assert!(ledger["completed"].as_u64().unwrap() > 100, "{variant}");
+        assert!(ledger["completed"].as_u64().unwrap() > 0, "{variant}");
         assert_eq!(ledger["failed"], 0, "{variant}");
         // The server-side count includes the probes, which the comparison subtracts.
         assert_eq!(ledger["completed"], ledger["served"], "{variant}");
@@ -192,7 +194,7 @@ fn nothing_of_a_killed_run_stays_at_the_engine() {
         guards=$(pgrep -P $run)
         kill -9 $run $guards $(for guard in $guards; do pgrep -P $guard; done)
         wait $run 2>/dev/null
-        "$TACHOGRAPH" run "$EXPERIMENT" --quiet >/dev/null 2>&1
+        "$TACHOGRAPH" run "$EXPERIMENT" --only built --quick --max-time 1s --quiet >/dev/null 2>&1
         eventually nothing; look
         "#,
     );
