@@ -13,10 +13,11 @@ fn trials_and_series(record: &Path) -> (i64, i64, i64) {
                tags ->> 'offer' AS offer, lane AS block, sum(integral) AS total
         FROM slot_1s JOIN series ON id = series
         WHERE measurement = 'requests' AND field = 'completed' GROUP BY 1, 2, 3, 4, 5)";
-    // A variant that is calibrated twice has two trials of block 0, and one series for both.
+    // A variant that is calibrated twice has two trials of block 0, and one series for both. A trial
+    // that failed in its first slice, as on a machine that is too busy, has completed nothing.
     let counts = "counts AS (
         SELECT run, part, variant, offer, block, sum(completed) AS completed
-        FROM trials GROUP BY 1, 2, 3, 4, 5)";
+        FROM trials GROUP BY 1, 2, 3, 4, 5 HAVING sum(completed) > 0)";
     let one = |query: &str| -> i64 {
         let query = format!("{sums}, {counts} SELECT count(*) FROM {query}");
         db.query_row(&query, (), |row| row.get(0)).unwrap()
