@@ -38,8 +38,8 @@ docs:
 unit:
 	CARGO="$(CARGO)" ./scripts/test.sh
 
-## demo-short: the demo in two minutes, with the test build
-demo-short: export DEMO_MAX_TIME = 110s
+## demo-short: the demo in a minute, with the test build
+demo-short: export DEMO_MAX_TIME = 60s
 demo-short: export DEMO_REPORT = target/demo-short.html
 demo-short: export TACHOGRAPH_RECORD = target/demo-short.sqlite
 demo-short:

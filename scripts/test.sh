@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs all tests, four programs at a time: many of them wait (for servers that stop, for timeouts),
-# so one after another leaves the CPUs idle for half of the time. Tests that need a verdict measure
+# so one after another leaves the CPUs idle for half of the time. A program of many subjects
+# (`tests/all`) runs each of its modules as if it were a program. Tests that need a verdict measure
 # one after another (`turn` in their support). What a program prints is printed when it has ended, as
-# `cargo test` would; at the end come the twenty programs that took longest.
+# `cargo test` would; at the end come the twenty that took longest.
 #
 #     scripts/test.sh [-p PACKAGE…]     all tests of the workspace, or of these packages
 set -euo pipefail
@@ -10,7 +11,7 @@ cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
 at_once=4
 # The longest, which begin first.
-long='experiments|diff|simulation|docker|cleanup|compare|faults|ssh|lines'
+long='experiments|diff|faults|docker|ssh|lines|cleanup|compare|simulation|actions'
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -20,13 +21,28 @@ which=("$@")
 "$cargo" test "${which[@]}" --locked --no-run
 "$cargo" test "${which[@]}" --locked --no-run --message-format=json 2>/dev/null |
   jq -r 'select(.reason == "compiler-artifact" and .profile.test and .executable)
-    | [.executable, (.manifest_path | sub("/Cargo.toml$"; "")), .target.src_path] | @tsv' >"$work/programs"
+    | [.executable, (.manifest_path | sub("/Cargo.toml$"; "")), .target.src_path] | @tsv' |
+  while IFS=$'\t' read -r executable folder source; do
+    if [[ $source == */tests/all/main.rs ]]; then
+      # A test outside of modules would be left out.
+      if "$executable" --list | grep -v :: | grep ': test$' >&2; then exit 1; fi
+      for module in $("$executable" --list | sed -n 's/^\([a-z0-9_]*\)::.*: test$/\1/p' | sort -u); do
+        printf '%s\t%s\t%s\n' "$executable" "$folder" "${source%main.rs}$module.rs"
+      done
+    else
+      printf '%s\t%s\t%s\n' "$executable" "$folder" "$source"
+    fi
+  done >"$work/programs"
 
-# One program, in its package's folder, as cargo runs it.
+# One program, or one module of it, in its package's folder, as cargo runs it.
 one() {
   local executable=$1 folder=$2 source=$3 said took status=0 TIMEFORMAT='%0R s by the clock, %0U s of CPU (user), %0S s (system)'
+  local tests=()
+  if [[ $source == */tests/all/* ]]; then
+    mapfile -t tests < <("$executable" --list | sed -n "s/^\($(basename "$source" .rs)::.*\): test\$/\1/p")
+  fi
   said=$(mktemp "$work/said.XXXXXX")
-  run() { (cd "$folder" && CARGO_MANIFEST_DIR=$folder "$executable") >"$said" 2>&1; }
+  run() { (cd "$folder" && CARGO_MANIFEST_DIR=$folder "$executable" ${tests:+--exact "${tests[@]}"}) >"$said" 2>&1; }
   took=$( { time run; } 2>&1) || status=$?
   {
     flock 9
@@ -41,7 +57,7 @@ one() {
 export -f one
 export work CARGO=$cargo
 
-{ grep -E "/($long)-[0-9a-f]+\s" "$work/programs"; grep -vE "/($long)-[0-9a-f]+\s" "$work/programs"; } |
+{ grep -E "/($long)(/main)?\.rs$" "$work/programs"; grep -vE "/($long)(/main)?\.rs$" "$work/programs"; } |
   tr '\t\n' '\0\0' >"$work/in-order" || true
 # By xargs and not by &, whose processes would ignore Ctrl-C.
 # shellcheck disable=SC2016

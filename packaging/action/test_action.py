@@ -132,7 +132,7 @@ PULL_REQUEST = {
     "event": {"number": 7, "pull_request": {"number": 7, "title": "$(touch hacked)"}},
 }
 SHORT = "--quick\n--closed-only\n--precision=30%\n"
-INPUTS = {"binary": BINARY, "command": "sh serve.sh $PORT", "max-time": "", "args": SHORT}
+INPUTS = {"binary": BINARY, "command": "sh serve.sh $PORT", "max-time": "20s", "args": SHORT}
 
 
 class Action(unittest.TestCase):

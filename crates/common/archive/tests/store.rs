@@ -114,6 +114,21 @@ fn a_trial_replaces_only_that_of_the_same_rate() {
 }
 
 #[test]
+fn the_second_calibration_of_a_killed_run_replaced_the_first_whose_series_stayed() {
+    let (_folder, mut store) = fresh();
+    let mut run = compared();
+    let block = run.parts[0].blocks.remove(0);
+    let first = block.trials[0].clone();
+    let second = Trial { started: base::Timestamp::UNIX_EPOCH, ..first.clone() };
+    assert_ne!(first.started, second.started);
+    store.begin(&run).unwrap();
+    for trial in [&first, &second] {
+        store.save_trial(&run.id, 0, block.index, trial).unwrap();
+    }
+    assert_eq!(store.load("last").unwrap().parts[0].blocks[0].trials, [first, second]);
+}
+
+#[test]
 fn numbers_that_json_lacks_are_read_as_they_were_written() {
     let (_folder, mut store) = fresh();
     let mut run = compared();

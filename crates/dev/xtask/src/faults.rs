@@ -8,12 +8,15 @@ use std::process::{Command, Output, Stdio};
 use crate::options::Options;
 use crate::say;
 
-/// Names a file to which tests that cannot run here write their names (`tests/support`), because
+/// Names a file to which tests that cannot run here write their names (`tests/all/support`), because
 /// the test harness only knows passed and failed.
 const NOT_RUN: &str = "TACHOGRAPH_TEST_NOT_RUN";
 
 /// How rarely the tests of rare faults break a response; the default is more frequent.
 const FAULT_EVERY: (&str, &str) = ("TACHOGRAPH_TEST_FAULT_EVERY", "10000");
+
+/// The tests of faults, in the program of all tests.
+const MODULE: &str = "faults::";
 
 /// Runs the tests of faults repeatedly and counts how often each was caught.
 pub(crate) fn prove(Options { runs, .. }: Options) -> Result<bool, String> {
@@ -41,7 +44,9 @@ pub(crate) fn prove(Options { runs, .. }: Options) -> Result<bool, String> {
 
 fn test(args: &[&str], not_run: Option<&Path>) -> Result<Output, String> {
     let mut command = Command::new(env!("CARGO"));
-    command.args(["test", "--release", "-p", "tachograph", "--test", "faults", "--"]).args(args);
+    command
+        .args(["test", "--release", "-p", "tachograph", "--test", "all", "--", MODULE])
+        .args(args);
     command.env(FAULT_EVERY.0, FAULT_EVERY.1);
     match not_run {
         Some(file) => command.env(NOT_RUN, file),
@@ -76,7 +81,7 @@ impl CaughtCounts {
                 .to_owned();
         for (name, (caught, missed)) in &self.0 {
             let not_run = runs.saturating_sub(caught + missed);
-            let name = name.replace('_', " ");
+            let name = name.trim_start_matches(MODULE).replace('_', " ");
             // Writing to a String cannot fail.
             let _ = writeln!(text, "| {name} | {caught} | {missed} | {not_run} | {runs} |");
         }
@@ -127,9 +132,11 @@ mod tests {
 
     #[test]
     fn a_proof_that_did_not_run_was_counted_as_caught() {
-        let mut counts = CaughtCounts::new(["root_only", "sound", "never_reached"].into_iter());
-        counts.add("test root_only ... ok\ntest sound ... ok\n", "root_only\n");
-        counts.add("test root_only ... ok\ntest sound ... FAILED\n", "");
+        let names = ["faults::root_only", "faults::sound", "faults::never_reached"];
+        let mut counts = CaughtCounts::new(names.into_iter());
+        let passed = "test faults::root_only ... ok\ntest faults::sound ... ok\n";
+        counts.add(passed, "faults::root_only\n");
+        counts.add(&passed.replace("sound ... ok", "sound ... FAILED"), "");
         assert_eq!(
             counts.table(2),
             "| fault | caught | missed | not run | of |\n\

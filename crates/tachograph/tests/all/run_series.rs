@@ -1,0 +1,137 @@
+//! A run's trials and their series: every count once, and the report reads them again.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::support::{Place, Server, TACHOGRAPH, eventually};
+
+/// Number of trials by block, of series of completed requests by block, and of those that agree exactly.
+fn trials_and_series(record: &Path) -> (i64, i64, i64) {
+    let db = recordfile::open(record).unwrap();
+    let sums = "WITH sums AS (
+        SELECT tags ->> 'run' AS run, tags ->> 'part' AS part, tags ->> 'variant' AS variant,
+               tags ->> 'offer' AS offer, lane AS block, sum(integral) AS total
+        FROM slot_1s JOIN series ON id = series
+        WHERE measurement = 'requests' AND field = 'completed' GROUP BY 1, 2, 3, 4, 5)";
+    // A variant that is calibrated twice has two trials of block 0, and one series for both. A trial
+    // that failed in its first slice, as on a machine that is too busy, has completed nothing.
+    let counts = "counts AS (
+        SELECT run, part, variant, offer, block, sum(completed) AS completed
+        FROM trials GROUP BY 1, 2, 3, 4, 5 HAVING sum(completed) > 0)";
+    let one = |query: &str| -> i64 {
+        let query = format!("{sums}, {counts} SELECT count(*) FROM {query}");
+        db.query_row(&query, (), |row| row.get(0)).unwrap()
+    };
+    let both = "counts c JOIN sums s USING (run, part, variant, offer, block)
+        WHERE s.total = c.completed";
+    (one("counts"), one("sums"), one(both))
+}
+
+#[test]
+fn a_run_is_queried_and_a_changed_slot_is_caught() {
+    let place = Place::new();
+    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+    let names = ["--quick", "--closed-only", "--max-time", "6s", "-n", "a", "-n", "b"];
+    let ran = place.run(&[&["compare", &server, &server, "--json"], &names[..]].concat()).json();
+    let run = ran["run"].as_str().unwrap();
+
+    let (trials, sums, equal) = trials_and_series(&place.path("record.sqlite"));
+    assert!(trials >= 6, "{trials} trials");
+    assert_eq!((sums, equal), (trials, trials));
+
+    // The ledger contains every block except the calibration, which has lane 0.
+    let completed = ran["variants"][0]["ledger"]["completed"].as_u64().unwrap();
+    assert_eq!(ran["variants"][0]["ledger"]["series"], completed);
+    let select = format!("requests:completed{{run={run},variant=a,offer=closed}}");
+    let queried = place.run(&["query", &select, "--format", "json"]).json();
+    let total = queried["series"][0]["total"].as_f64().unwrap();
+    assert!(total > 0.0 && total < completed as f64, "the warm-up is a series of its own");
+    let slots = queried["series"][0]["slots"].as_array().unwrap();
+    assert!(slots.iter().any(|slot| slot["rate"].as_f64().is_some_and(|rate| rate > 100.0)));
+
+    let db = recordfile::open(&place.path("record.sqlite")).unwrap();
+    let partition = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'slot#_1s#_%' ESCAPE '#'";
+    let table: String = db.query_row(partition, (), |row| row.get(0)).unwrap();
+    let changed = db.execute(
+        &format!(
+            "UPDATE {table} SET integral = integral - 1 WHERE (slot_us, series, lane) = (
+                 SELECT slot_us, series, lane FROM {table} JOIN series ON id = series
+                 WHERE field = 'completed' AND tags ->> 'variant' = 'b' AND lane = 1 AND integral > 0
+                 LIMIT 1)"
+        ),
+        (),
+    );
+    assert_eq!(changed.unwrap(), 1);
+    drop(db);
+    let report = place.run(&["report", "last"]);
+    report.status(1).prints("INVALID").prints("b: the recorded series of its ");
+    let words = report.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("its slots were changed afterwards"), "{}", report.out);
+    let json = place.run(&["report", "last", "--json"]).json();
+    assert_eq!(json["variants"][1]["ledger"]["series"], completed_of(&ran, 1) - 1);
+}
+
+fn completed_of(json: &serde_json::Value, variant: usize) -> u64 {
+    json["variants"][variant]["ledger"]["completed"].as_u64().unwrap()
+}
+
+#[test]
+fn a_load_is_a_series_too() {
+    let place = Place::new();
+    let (_server, target) = Server::http(&[]);
+    let ran = place.run(&["load", &target, "-d", "500ms", "--rate", "200", "--json"]).json();
+    let (trials, sums, equal) = trials_and_series(&place.path("record.sqlite"));
+    // The probes are a separate trial.
+    assert_eq!((trials, sums, equal), (2, 2, 2), "{ran}");
+    let queried = place.run(&["query", "latency:p99_ns{experiment=load}", "--format", "json"]);
+    assert!(queried.json()["series"][0]["slots"][0]["rate"].as_f64().unwrap() > 1e3);
+    place.run(&["report", "last"]).prints("200 requests/s");
+}
+
+#[test]
+fn a_run_is_shown_beside_series_of_a_newer_version() {
+    let place = Place::new();
+    let (_server, target) = Server::http(&[]);
+    place.run(&["load", &target, "-d", "500ms", "--rate", "200"]).measured();
+    let db = recordfile::open(&place.path("record.sqlite")).unwrap();
+    db.execute("UPDATE slots_schema SET version = version + 100", ()).unwrap();
+    place.run(&["list"]).status(0).prints("load");
+    let report = place.run(&["report", "last"]);
+    report.prints("200 requests/s");
+    report.says("the ledgers are shown without the recorded series: the series in ");
+    place.run(&["query", "requests"]).status(2).says("were written by a newer tachograph");
+    // And the other way round.
+    db.execute("UPDATE slots_schema SET version = version - 100", ()).unwrap();
+    db.pragma_update(None, "user_version", 1).unwrap();
+    place.run(&["query", "requests:completed"]).status(0).prints("requests:completed");
+    let points = place.write("points.txt", "a 1 1700000000\n");
+    place.run(&["import", "--format", "graphite", points.to_str().unwrap()]).status(0);
+    place.run(&["list"]).status(2).says("were written by an older tachograph");
+    place.run(&["load", &target, "-d", "500ms"]).status(2).says("to another file for runs");
+}
+
+#[test]
+fn kill_9_leaves_trials_and_series_that_agree() {
+    let place = Place::new();
+    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+    // As soon as this many trials of all runs are recorded.
+    for trials_before in [1, 2, 4] {
+        let names = ["-n", "a", "-n", "b"];
+        let mut child = place
+            .command(
+                &[&["compare", "--quick", "--closed-only", &server, &server], &names[..]].concat(),
+            )
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let before = place.rows("trial");
+        eventually("the trials", || place.rows("trial") >= before + trials_before);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (trials, sums, equal) = trials_and_series(&place.path("record.sqlite"));
+        assert_eq!((sums, equal), (trials, trials), "after {trials_before} trials");
+        let killed = place.run(&["report", "last"]);
+        assert!(!killed.out.contains("were changed"), "{}", killed.out);
+    }
+}

@@ -1,0 +1,143 @@
+//! `tachograph serve` while its database is gone.
+
+use std::net::TcpStream;
+
+use proofs::daemon::{Daemon, now_us, over_tcp};
+use proofs::{database_kills, restarts};
+use rustix::process::Signal;
+use throwaway::Throwaway;
+
+use crate::support::daemon::{figure, get, serve};
+use crate::support::{Place, eventually};
+
+/// A daemon with a database.
+fn daemon(place: &Place, url: &str, args: &[&str]) -> Daemon {
+    let usual = ["--write-each", "50ms", "--graphite", "tcp://127.0.0.1:0", "--record", url];
+    serve(place, &[&usual[..], args].concat(), 2)
+}
+
+/// Sends a point of a series over HTTP: whether it was acknowledged.
+fn write(daemon: &Daemon, name: &str, number: i64) -> bool {
+    let mut stream = TcpStream::connect(daemon.at("tcp://", 0)).unwrap();
+    let line = format!("{name} value={number} {}\n", now_us() / 1_000 - 1_000_000 + number);
+    restarts::request(&mut stream, &line).unwrap().0
+}
+
+/// The same over Graphite's protocol.
+fn send(daemon: &Daemon, name: &str, number: i64) -> bool {
+    let line = format!("{name} {number} {}\n", now_us() / 1_000_000 - 1_000 + number);
+    matches!(over_tcp(&daemon.at("tcp://", 1), line.as_bytes()), Ok(true))
+}
+
+#[test]
+fn new_series_are_acknowledged_without_the_database() {
+    let place = Place::new();
+    let mut server = Throwaway::start(&[]).unwrap();
+    let url = server.database("serve").unwrap();
+    let running = daemon(&place, &url, &[]);
+    assert!(write(&running, "known", 0));
+    server.kill();
+    // A line that can never be recorded is refused nevertheless.
+    let mut stream = TcpStream::connect(running.at("tcp://", 0)).unwrap();
+    assert!(!restarts::request(&mut stream, "new value=1 1\nnew value\n").unwrap().0);
+    for number in 1..10 {
+        assert!(write(&running, &format!("new{number}"), 1), "over HTTP");
+        assert!(send(&running, &format!("sent{number}"), 1), "over TCP");
+        assert!(write(&running, "known", number), "a known one after new ones");
+    }
+    eventually("the trouble is reported", || get(&running, "/health").contains(" 503 "));
+    // What is only in the journal survives the daemon too.
+    running.signal(Signal::KILL).unwrap();
+    drop(running);
+    server.resume().unwrap();
+    let running = daemon(&place, &url, &[]);
+    assert!(write(&running, "known", 10));
+    let names: Vec<String> =
+        (1..10).flat_map(|n| [format!("new{n}"), format!("sent{n}")]).collect();
+    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+    names.push("known");
+    let expected = [&[1; 18][..], &[11]].concat();
+    eventually("all points are stored", || {
+        proofs::daemon::points(&url, &names).is_ok_and(|points| points == expected)
+    });
+    running.stop().unwrap();
+}
+
+#[test]
+fn the_journal_fills_up_without_the_database_and_senders_go_on_when_it_is_back() {
+    let place = Place::new();
+    let mut server = Throwaway::start(&[]).unwrap();
+    let url = server.database("serve").unwrap();
+    let limits = ["--journal-max", "15KiB", "--head-memory", "4KiB"];
+    let running = daemon(&place, &url, &limits);
+    assert!(write(&running, "known", 0));
+    server.kill();
+    let mut acknowledged = 1;
+    while write(&running, &format!("new{}", acknowledged % 7), acknowledged) {
+        acknowledged += 1;
+        assert!(acknowledged < 10_000, "the limit is not kept");
+    }
+    assert!(acknowledged > 100, "{acknowledged}: it was not the journal that was full");
+    server.resume().unwrap();
+    eventually("senders go on", || write(&running, "after", 1));
+    let names = ["known", "new0", "new1", "new2", "new3", "new4", "new5", "new6"];
+    eventually("all points are stored", || {
+        let points = proofs::daemon::points(&url, &names);
+        points.is_ok_and(|points| points.iter().sum::<i64>() == acknowledged)
+    });
+    let lines = figure(&running, "tachograph_lines_total{way=\"influx_http\"}");
+    assert_eq!(lines, Some(acknowledged as f64 + 1.0), "each is counted once");
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_series_of_import_rrd_is_refused_and_stops_nobody() {
+    let place = Place::new();
+    place.write("a.txt", &format!("archived 1 {}\n", now_us() / 1_000_000 - 100));
+    let record = place.path("record.sqlite").display().to_string();
+    place.run(&["import", "--rrd", "--format", "graphite", "a.txt"]).status(0);
+    let running = daemon(&place, &record, &[]);
+    assert!(send(&running, "archived", 1));
+    assert!(write(&running, "other", 1));
+    let refused = "tachograph_refused_lines_total{way=\"graphite_stream\",sender=\"127.0.0.1\",\
+                   reason=\"other_mode\"}";
+    assert_eq!(figure(&running, refused), Some(1.0));
+    running.stop().unwrap();
+}
+
+#[test]
+fn kills_of_the_database_lose_and_double_nothing_acknowledged() {
+    let place = Place::new();
+    let proof = database_kills::prove(place.dir.path(), base::Seed(1), 3, |url, options| {
+        let mut command = place.command(&["serve", "--write-each", "50ms"]);
+        command.args(["--head-memory", "100KiB"]).args(options).env("TACHOGRAPH_RECORD", url);
+        command
+    });
+    let proof = proof.unwrap();
+    assert!(proof.holds(), "{proof:?}");
+}
+
+#[test]
+fn postgresql_that_is_gone_for_a_while_loses_nothing() {
+    let place = Place::new();
+    let mut server = throwaway::Throwaway::start(&[]).unwrap();
+    let url = server.database("serve").unwrap();
+    let args = ["--write-each", "50ms", "--no-graphite", "--record", &url];
+    let daemon = serve(&place, &args, 1);
+    let at = daemon.at("tcp://", 0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let write = |second: u64| {
+        let mut stream = std::net::TcpStream::connect(&at).unwrap();
+        let line = format!("pg value=1 {}\n", (now.as_secs() - 1_000 + second) * 1_000);
+        restarts::request(&mut stream, &line).unwrap().0
+    };
+    assert!(write(0));
+    let points = || proofs::daemon::points(&url, &["pg"]);
+    eventually("the first point is stored", || points().is_ok_and(|points| points == [1]));
+    server.crash();
+    // The series is known, so its points are acknowledged without the database.
+    assert!((1..20).all(write));
+    server.resume().unwrap();
+    eventually("all points are stored", || points().is_ok_and(|points| points == [20]));
+    daemon.stop().unwrap();
+}
