@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use formats::{Book, Series};
+use series::Kind;
 use store::Writer;
 
+use crate::alone::Alone;
 use crate::answer::{Message, Refused};
 use crate::behind::Behind;
 use crate::disk::Disk;
 use crate::event::{Counted, Effect, EngineError, Event, Figure, Now, Reply, Wants};
-use crate::gather::Question;
+use crate::gather::{BOOK, Gatherer, Question};
 use crate::intake::{Intake, Taken};
 use crate::options::EngineOptions;
 use crate::outgoing::{Outgoing, RETRY, TICK};
+use crate::placed::Piece;
 use crate::record::Record;
 use crate::session::Session;
 use crate::state::{Asking, Goal, LastBatch, Load, Opening, Pace, State, Stop};
@@ -34,6 +38,7 @@ pub struct Engine<S> {
     asking: Asking,
     intake: Intake,
     outgoing: Outgoing,
+    alone: Alone,
     upkeep: Upkeep,
     /// The position of the last record that was applied.
     applied: u64,
@@ -65,18 +70,37 @@ impl<S: Clone + PartialEq> Engine<S> {
         let needed = carried.as_ref().map_or(batches.upto() + 1, |carried| carried.from);
         let owed = carried.map(|carried| carried.owed);
         let mut engine = Engine {
-            options,
             state: State::Opening(Opening { owed }),
-            asking: Asking::Nothing,
             intake,
-            outgoing: Outgoing::new(batches.clone(), now.passed),
-            upkeep: Upkeep::default(),
+            outgoing: Outgoing::new(Some(batches.clone()), now.passed),
             applied: needed.max(journal.first()).saturating_sub(1),
             replayed: journal.last(),
-            tried: now.passed,
+            ..Engine::of_pieces(options, lane, now)
         };
         engine.open();
         Ok(engine)
+    }
+
+    /// The engine of a source that can be read again, whose pieces are written to a lane, by its
+    /// number. Without a journal there is nothing to go back to: an error of the store ends it.
+    pub fn of_pieces(options: EngineOptions, lane: i32, now: Now) -> Engine<S> {
+        Engine {
+            state: State::Open(Pace::AtOnce, Goal::Serve),
+            asking: Asking::Nothing,
+            intake: Intake::new(options.updates.clone(), lane),
+            outgoing: Outgoing::new(None, now.passed),
+            alone: Alone::None,
+            upkeep: Upkeep::default(),
+            applied: 0,
+            replayed: 0,
+            tried: now.passed,
+            options,
+        }
+    }
+
+    /// The head, and what is known about series.
+    pub fn gatherer(&self) -> &Gatherer {
+        &self.intake.gatherer
     }
 
     /// Whether messages must wait with their senders.
@@ -107,6 +131,10 @@ impl<S: Clone + PartialEq> Engine<S> {
         self.head_bytes() >= self.options.updates.head_bytes
     }
 
+    fn has_journal(&self) -> bool {
+        self.outgoing.batches().is_some()
+    }
+
     /// What comes next.
     pub fn wants(&self) -> Wants {
         let (after, pause) = (self.applied, Wants::Reply(TICK));
@@ -116,7 +144,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         match (&self.state, &self.asking) {
             (State::Ended, _) => Wants::Nothing,
             (_, Asking::Asked(_)) => pause,
-            (State::Opening(_), _) => Wants::Record { after, upto: self.outgoing.batches().upto() },
+            (State::Opening(_), _) => Wants::Record { after, upto: self.outgoing.upto() },
             (State::Open(pace, goal), asking) => {
                 let hears = match pace {
                     Pace::AtOnce => true,
@@ -154,13 +182,17 @@ impl<S: Clone + PartialEq> Engine<S> {
             Event::Tick => self.tick(now, effects)?,
             Event::Message(message, sender) => self.message(message, sender, now, effects),
             Event::Record { position, bytes } => self.record((position, bytes), now, effects)?,
+            Event::Find(book, series) => self.find(book, series, now, effects),
+            Event::Piece(piece) => self.piece(piece, effects),
+            Event::Flush => self.state.flush(),
             Event::Store(Reply::Found(found)) => match found {
                 Ok(found) => {
-                    // A series with RRDtool's semantics is refused.
-                    let _ = self.intake.gatherer.keep(&found);
+                    self.intake.gatherer.keep(found);
                     self.answered(Asking::Nothing, effects);
                 }
-                Err(error) if matches!(self.state, State::Opening(_)) => return Err(error.into()),
+                Err(error) if matches!(self.state, State::Opening(_)) || !self.has_journal() => {
+                    return Err(error.into());
+                }
                 Err(error) => self.unanswered(error.to_string(), now, effects),
             },
             Event::Store(Reply::Known(key, known)) => match known {
@@ -168,7 +200,8 @@ impl<S: Clone + PartialEq> Engine<S> {
                 Err(error) => self.unanswered(error.to_string(), now, effects),
             },
             Event::Store(Reply::Written(result)) => {
-                self.outgoing.written(result, &mut self.intake, now, effects)?;
+                let to = (&mut self.intake, &mut self.alone);
+                self.outgoing.written(result, to, now, effects)?;
             }
             Event::Store(Reply::Maintained(is_partial)) => self.upkeep.ended(is_partial),
             Event::Weighed(_) if !self.outgoing.waits_for_journal() => {}
@@ -206,7 +239,7 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// Ends the opening, once everything is read again that the store has.
     fn open(&mut self) {
         let State::Opening(Opening { owed }) = &mut self.state else { return };
-        let upto = self.outgoing.batches().upto();
+        let upto = self.outgoing.upto();
         if self.applied < upto {
             return;
         }
@@ -223,7 +256,10 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// Looks at the time.
     fn tick(&mut self, now: Now, effects: &mut Effects<S>) -> Result<(), EngineError> {
         match self.asking {
-            Asking::Asked(since) if now.passed.saturating_sub(since) > self.state.patience() => {
+            Asking::Asked(since)
+                if self.has_journal()
+                    && now.passed.saturating_sub(since) > self.state.patience() =>
+            {
                 self.asking = Asking::Overdue;
                 self.state.fall_behind(self.applied);
             }
@@ -236,11 +272,12 @@ impl<S: Clone + PartialEq> Engine<S> {
             is_head_full: self.is_head_full() && !self.outgoing.is_idle(),
             is_store_failing: self.outgoing.is_failing(),
             is_asking: self.asking.is_pending(),
+            has_journal: self.has_journal(),
         };
         self.state.keep_pace(now.passed, load);
         if now.is_journal_failing && now.passed.saturating_sub(self.tried) >= RETRY {
             self.tried = now.passed;
-            effects.push(Effect::TryJournal(self.outgoing.batches().clone()));
+            effects.extend(self.outgoing.batches().cloned().map(Effect::TryJournal));
         }
         let is_troubled = self.outgoing.is_failing();
         let State::Open(_, goal) = &mut self.state else { return Ok(()) };
@@ -255,6 +292,9 @@ impl<S: Clone + PartialEq> Engine<S> {
                 self.write_due(now, effects);
                 self.maintain(now, effects);
             }
+            Goal::Flush if !self.outgoing.is_idle() => {}
+            Goal::Flush if self.intake.is_empty() => *goal = Goal::Serve,
+            Goal::Flush => self.begin(now, effects),
             Goal::HandOver(LastBatch::Wanted) if self.outgoing.is_idle() => {
                 effects.push(Effect::StartFile);
             }
@@ -269,6 +309,30 @@ impl<S: Clone + PartialEq> Engine<S> {
             Goal::Stop(Stop::Writing) => {}
         }
         Ok(())
+    }
+
+    /// Asks for series of the book of a source, unless all are known.
+    fn find(&mut self, book: &Book, series: &[(Series, Kind)], now: Now, effects: &mut Effects<S>) {
+        let missing = self.intake.gatherer.missing(BOOK, book, series.iter().copied());
+        if let Some(question) = missing {
+            self.ask(question, now, effects);
+            effects.push(Effect::Again);
+        }
+    }
+
+    /// Adds a piece, or has everything written before it.
+    fn piece(&mut self, piece: Piece<'_>, effects: &mut Effects<S>) {
+        let is_settled = self.outgoing.is_idle() && self.intake.is_empty();
+        let gatherer = &mut self.intake.gatherer;
+        gatherer.select(BOOK);
+        if piece.writers.is_empty() {
+            effects.push(Effect::Refuse(gatherer.judge(piece.updates)));
+        } else if self.alone.add(piece, gatherer, is_settled, effects) {
+            self.outgoing.add_piece(piece.updates.len());
+        } else {
+            self.state.flush();
+            effects.push(Effect::Again);
+        }
     }
 
     /// Applies a message, or leaves it in the journal.
@@ -427,7 +491,7 @@ impl<S: Clone + PartialEq> Engine<S> {
     fn write_last(&mut self, now: Now, effects: &mut Effects<S>) {
         let State::Open(_, Goal::HandOver(batch)) = &mut self.state else { return };
         let LastBatch::Upto { lines, upto } = *batch else { return };
-        if self.outgoing.is_idle() && self.outgoing.batches().upto() >= upto {
+        if self.outgoing.is_idle() && self.outgoing.upto() >= upto {
             *batch = LastBatch::Written;
             effects.push(Effect::Flushed);
         } else if self.outgoing.is_idle() && self.applied >= lines {
@@ -456,7 +520,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         };
         let windows = self.intake.give_windows(is_cut, upto);
         let is_large = now.journal_bytes >= self.options.journal_max / 2;
-        effects.push(Effect::Note { batches: self.outgoing.note(upto, windows), is_large });
+        self.outgoing.note((upto, windows), is_large, &mut self.intake, effects);
     }
 
     /// Begins a part of the upkeep, if it is due and no batch is being written.
@@ -497,7 +561,7 @@ impl<S: Clone + PartialEq> Engine<S> {
     }
 
     fn end(&mut self, effects: &mut Effects<S>) {
-        effects.push(Effect::Shorten(self.outgoing.batches().clone()));
+        effects.extend(self.outgoing.batches().cloned().map(Effect::Shorten));
         self.state = State::Ended;
     }
 }

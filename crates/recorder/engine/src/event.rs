@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use formats::RefusalCounts;
+use formats::{Book, Reason, RefusalCounts, Series};
+use series::Kind;
 use store::{StoreError, Writer};
 
 use crate::answer::{Message, Refused};
 use crate::gather::{Found, Question};
 use crate::head::Frozen;
+use crate::placed::Piece;
 use crate::session::Batches;
 use crate::stored::Stored;
 
@@ -39,6 +41,12 @@ pub enum Event<'a, S> {
         /// Its bytes.
         bytes: &'a [u8],
     },
+    /// Series of the book of a source appear for the first time, perhaps.
+    Find(&'a Book, &'a [(Series, Kind)]),
+    /// A piece of a source that can be read again.
+    Piece(Piece<'a>),
+    /// Everything is to be written before more is added.
+    Flush,
     /// The store has answered.
     Store(Reply),
     /// So many bytes of the journal are [needed](Effect::Weigh).
@@ -76,8 +84,11 @@ pub enum Reply {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Effect<S> {
-    /// The message, or the record, of this event is to come again once the engine wants one.
+    /// The message, the record, or the piece of this event is to come again once the engine wants one.
     Again,
+    /// Keep the refused lines of a piece, by their places, before any other event: then the piece is
+    /// written.
+    Refuse(Vec<(usize, Reason)>),
     /// Answer the sender of this event's message, and count it.
     Answer(Refused, Option<Counted>),
     /// Count a message that was read from the journal.
@@ -163,7 +174,7 @@ pub enum Figure {
 pub enum Wants {
     /// Only the answer of the store.
     Reply(Duration),
-    /// A message.
+    /// A message, or a piece.
     Message(Duration),
     /// The next record of the journal.
     Record {

@@ -1,12 +1,13 @@
 //! From updates of named series to the head.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use formats::text::Windowed;
 use formats::{Book, Malformed, Reason, Update, What};
 use series::{Interval, Kind, Lane, Refusal, Sense, Spec, rrd};
 use store::{NewSeries, NotMade, Series, SeriesLimit, Store, StoreError};
 
+use crate::advance::Advance;
 use crate::head::{Frozen, Head, Place, STREAM_LANE};
 use crate::options::Options;
 use crate::placed::Placed;
@@ -16,6 +17,9 @@ use crate::unstored::Unstored;
 /// Series of a question at most: while one is answered, the store has their names in memory several
 /// times.
 const ASKED_MAX: usize = 1 << 16;
+
+/// The number of the book of a source that can be read again, which is its only one.
+pub const BOOK: usize = 0;
 
 /// The head, and what is known about the series of each book.
 ///
@@ -31,9 +35,16 @@ pub struct Gatherer {
     /// By number of the book, and by the series' number in it.
     books: Vec<Vec<Known>>,
     selected: usize,
+    /// The series in RRD mode.
+    rrds: Rrds,
+    /// Series of which nothing is taken, by their numbers in the store, because a slot would overflow.
+    full: HashSet<i64>,
     /// Size of the head when it was last taken out.
     bytes_before: usize,
 }
+
+/// The states of series in RRD mode.
+pub(crate) type Rrds = HashMap<Place, Advance>;
 
 /// What is known about a series of a book.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +74,18 @@ pub struct Found {
     pub made: Vec<Result<Series, NotMade>>,
     lanes: HashMap<i64, Lane>,
     /// RRDtool's states, by the series' numbers in the store.
-    pub rrds: HashMap<i64, Option<rrd::State>>,
+    rrds: HashMap<i64, Option<rrd::State>>,
+}
+
+impl Found {
+    /// The first series that has RRDtool's semantics and should not, or the other way round.
+    pub fn of_other_mode(&self) -> Option<&Series> {
+        let made = self.asked.iter().zip(self.made.iter());
+        made.filter_map(|((_, in_rrd_mode), made)| {
+            made.as_ref().ok().filter(|series| series.rrd.is_some() != *in_rrd_mode)
+        })
+        .next()
+    }
 }
 
 impl Question {
@@ -74,12 +96,6 @@ impl Question {
             wanted.spec.heartbeat_us = wanted.spec.heartbeat_us.max(least_us);
         }
         self
-    }
-
-    /// The first series that is not to have RRDtool's semantics, if there is one.
-    pub fn without_rrd(&self) -> Option<&store::Identity> {
-        let mut wanted = self.wanted.iter().map(|(_, wanted)| wanted);
-        wanted.find(|wanted| wanted.rrd.is_none()).map(|wanted| &wanted.identity)
     }
 
     /// Finds or creates the series, with everything that a head needs to know of them.
@@ -119,8 +135,16 @@ impl Question {
 impl Gatherer {
     /// An empty head for a lane, by its number.
     pub fn new(options: Options, lane: i32) -> Gatherer {
-        let (head, books) = (Head::new(lane), Vec::new());
-        Gatherer { options, lane, head, books, selected: 0, bytes_before: 0 }
+        Gatherer {
+            options,
+            lane,
+            head: Head::new(lane),
+            books: Vec::new(),
+            selected: 0,
+            rrds: Rrds::new(),
+            full: HashSet::new(),
+            bytes_before: 0,
+        }
     }
 
     /// Selects a book, by the number that its owner has given it: 0, 1, 2 …
@@ -157,21 +181,24 @@ impl Gatherer {
         Question { book, wanted, limit: self.options.series, lane: self.lane }
     }
 
-    /// Adds series to the head. Those whose mode is another one are refused; returns the first.
-    pub fn keep(&mut self, found: &Found) -> Option<Series> {
+    /// Adds series to the head. Those of [another mode](Found::of_other_mode) are refused.
+    pub fn keep(&mut self, mut found: Found) {
         self.select(found.book);
-        let mut other_mode = None;
-        for ((number, in_rrd_mode), made) in found.asked.iter().zip(&found.made) {
+        for ((number, in_rrd_mode), made) in found.asked.into_iter().zip(found.made) {
             let known = match made {
-                Err(not_made) => Known::Refused(reason(*not_made)),
-                Ok(series) if series.rrd.is_some() != *in_rrd_mode => {
-                    other_mode.get_or_insert_with(|| series.clone());
+                Err(not_made) => Known::Refused(reason(not_made)),
+                Ok(series) if series.rrd.is_some() != in_rrd_mode => {
                     Known::Refused(Malformed::OtherMode.into())
                 }
                 Ok(series) => {
-                    let none = Lane::default();
-                    let lane = found.lanes.get(&series.id).unwrap_or(&none);
-                    Known::At(self.head.open(series.id, &series.spec, lane))
+                    let lane = found.lanes.remove(&series.id).unwrap_or_default();
+                    let place = self.head.open(series.id, &series.spec, &lane);
+                    if let Some((definition, state)) = series.rrd.zip(found.rrds.remove(&series.id))
+                    {
+                        let advance = || Advance::new(definition, state);
+                        self.rrds.entry(place).or_insert_with(advance);
+                    }
+                    Known::At(place)
                 }
             };
             let (book, at) = (&mut self.books[found.book], number.0 as usize);
@@ -180,7 +207,6 @@ impl Gatherer {
             }
             book[at] = known;
         }
-        other_mode
     }
 
     fn known(&self, series: formats::Series) -> Known {
@@ -202,7 +228,10 @@ impl Gatherer {
     /// Why it does not.
     pub fn takes(&self, series: formats::Series, kind: Kind) -> Result<Place, Reason> {
         match self.known(series) {
-            Known::At(place) if self.head.spec(place).kind == kind => Ok(place),
+            Known::At(place) if self.head.spec(place).kind == kind => {
+                let is_full = !self.full.is_empty() && self.full.contains(&self.head.id(place));
+                if is_full { Err(Refusal::TooLarge.into()) } else { Ok(place) }
+            }
             Known::At(_) => Err(Refusal::WrongKind.into()),
             Known::Refused(reason) => Err(reason),
             Known::New => Err(Malformed::TooManySeries.into()),
@@ -236,24 +265,44 @@ impl Gatherer {
         }
     }
 
-    /// Whether an update would be accepted at the position of its series.
-    ///
-    /// # Errors
-    /// Why it is refused.
-    pub fn admits(&mut self, place: Place, placed: &Placed) -> Result<(), Reason> {
+    /// Whether lines can be added only to a batch of their own, because a slot may overflow.
+    pub(crate) fn may_overflow(&self, updates: &[Placed]) -> bool {
+        self.options.head_bytes == 0 || updates.iter().any(|placed| self.is_large(placed))
+    }
+
+    /// When series in RRD mode start, if that is known.
+    fn start_us(&self) -> Option<i64> {
+        self.options.rrd.as_ref().and_then(|mode| mode.start_us)
+    }
+
+    /// Whether an update would be accepted.
+    fn admits(&mut self, placed: &Placed) -> Result<(), Reason> {
+        let place = self.takes(placed.series, placed.update.kind)?;
         match placed.update.what {
-            What::Point(point) => Ok(self.head.admits(place, point)?),
+            What::Point(point) => {
+                if let Some(rrd) = self.rrds.get(&place) {
+                    rrd.clone().admit(point.at_us, self.start_us())?;
+                }
+                Ok(self.head.admits(place, point)?)
+            }
             What::Interval(interval) => Ok(admits(self.head.spec(place), interval)?),
         }
     }
 
-    /// Adds an update at the position of its series.
-    ///
-    /// # Errors
-    /// Why it is refused.
-    pub fn add(&mut self, place: Place, placed: &Placed) -> Result<(), Reason> {
+    /// Adds an update.
+    fn add(&mut self, placed: &Placed) -> Result<(), Reason> {
+        let place = self.takes(placed.series, placed.update.kind)?;
         match placed.update.what {
-            What::Point(point) => self.head.point(place, point)?,
+            What::Point(point) if self.rrds.is_empty() => self.head.point(place, point)?,
+            What::Point(point) => {
+                let start_us = self.start_us();
+                let mut rrd = self.rrds.get_mut(&place);
+                if let Some(rrd) = &mut rrd {
+                    rrd.admit(point.at_us, start_us)?;
+                }
+                self.head.point(place, point)?;
+                rrd.map_or(Ok(()), |rrd| rrd.push(point))?;
+            }
             What::Interval(interval) => {
                 let spec = self.head.spec(place);
                 admits(spec, interval)?;
@@ -269,6 +318,18 @@ impl Gatherer {
         Ok(())
     }
 
+    /// Adds the updates of a line, all or none.
+    fn add_line(
+        &mut self,
+        mut line: impl ExactSizeIterator<Item = Placed> + Clone,
+    ) -> Result<(), Reason> {
+        // A single update that fails changes nothing, so only several are checked in advance.
+        if line.len() > 1 {
+            line.clone().try_for_each(|placed| self.admits(&placed))?;
+        }
+        line.try_for_each(|placed| self.add(&placed))
+    }
+
     /// Adds the updates of a line, all or none. The series were found in the selected book.
     ///
     /// # Errors
@@ -280,19 +341,33 @@ impl Gatherer {
         if updates.iter().any(|update| self.is_large(&placed(update))) {
             return Err(Refusal::TooLarge.into());
         }
-        // A single update that fails changes nothing, so only several are checked in advance.
-        if let [update] = updates {
-            let placed = placed(update);
-            let place = self.takes(placed.series, placed.update.kind)?;
-            return self.add(place, &placed);
+        self.add_line(updates.iter().map(placed))
+    }
+
+    /// Adds the updates of lines, of each line all or none, except for those at the places `skipped`;
+    /// returns the places of those refused, and why. The series were found in the selected book.
+    pub fn lines(&mut self, updates: &[Placed], skipped: &HashSet<usize>) -> Vec<(usize, Reason)> {
+        let mut refused = Vec::new();
+        for line in updates.chunk_by(|a, b| a.place == b.place) {
+            let place = line[0].place;
+            if !skipped.is_empty() && skipped.contains(&place) {
+                continue;
+            }
+            if let Err(reason) = self.add_line(line.iter().copied()) {
+                refused.push((place, reason));
+            }
         }
-        let mut line = Vec::with_capacity(updates.len());
-        for placed in updates.iter().map(placed) {
-            let place = self.takes(placed.series, placed.update.kind)?;
-            self.admits(place, &placed)?;
-            line.push((place, placed));
-        }
-        line.iter().try_for_each(|(place, placed)| self.add(*place, placed))
+        refused
+    }
+
+    /// The places of lines that would be refused, and why.
+    pub fn judge(&mut self, updates: &[Placed]) -> Vec<(usize, Reason)> {
+        let lines = updates.chunk_by(|a, b| a.place == b.place);
+        let refused = lines.filter_map(|line| {
+            let mut reasons = line.iter().map(|placed| self.admits(placed));
+            Some((line[0].place, reasons.find_map(Result::err)?))
+        });
+        refused.collect()
     }
 
     /// Adds the updates of a delta of OTLP, all or none; false if it is a repetition: if the stream of
@@ -329,8 +404,7 @@ impl Gatherer {
     /// Why it is refused: the bounds of the series.
     pub fn window(&mut self, windowed: &Windowed, is_known: bool) -> Result<(), Reason> {
         let Some(placed) = Placed::windowed(0, windowed) else { return Ok(()) };
-        let place = self.takes(placed.series, placed.update.kind)?;
-        if is_known { self.admits(place, &placed) } else { self.add(place, &placed) }
+        if is_known { self.admits(&placed) } else { self.add(&placed) }
     }
 
     /// Approximate bytes of updates that wait to be written.
@@ -340,13 +414,33 @@ impl Gatherer {
 
     /// Takes out everything that no store has ([`Head::freeze`]).
     pub fn freeze(&mut self) -> Frozen {
-        let frozen = self.head.freeze();
+        let changes = self.rrds.iter();
+        let changes = changes.filter_map(|(place, rrd)| rrd.change(self.head.id(*place)));
+        let changes = changes.collect();
+        self.rrds.values_mut().for_each(Advance::settle);
+        let frozen = self.head.freeze().with_rrd(changes);
         self.bytes_before = self.head.bytes();
         frozen
     }
 
+    /// The states of series in RRD mode, for [`Gatherer::undo`].
+    pub(crate) fn rrds(&self) -> Rrds {
+        self.rrds.clone()
+    }
+
+    /// Takes back a batch that was not written, because counts of these series would exceed what is
+    /// exact: from now on nothing of them is taken. False if that changes nothing.
+    pub(crate) fn undo(&mut self, frozen: Frozen, rrds: Rrds, full: &HashSet<i64>) -> bool {
+        self.head.undo(frozen);
+        self.rrds = rrds;
+        let before = self.full.len();
+        self.full.extend(full);
+        self.full.len() > before
+    }
+
     /// Continues from the lanes that another writer had changed; returns what was not stored.
     pub fn stored(&mut self, stored: &Stored) -> Unstored {
+        self.full.clear();
         let mut unstored = stored.unstored;
         for (id, lane) in &stored.rebased {
             unstored += self.head.rebase(*id, lane);
@@ -399,7 +493,8 @@ mod tests {
         while let Some(question) = gatherer.missing(0, &book, series.iter().copied()) {
             let found = question.ask(&mut store).unwrap();
             asked.push(found.made.len());
-            assert!(gatherer.keep(&found).is_none());
+            assert_eq!(found.of_other_mode(), None);
+            gatherer.keep(found);
         }
         assert_eq!(asked, [ASKED_MAX, 2]);
         assert!(series.iter().all(|(series, kind)| gatherer.takes(*series, *kind).is_ok()));

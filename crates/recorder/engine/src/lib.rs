@@ -16,8 +16,11 @@
 //! - [`clock`]: which time to believe, when the machine's clock may be wrong.
 //! - [`disk`]: the disk as a trait, so that a simulator can tear writes, fill the disk, and cut the
 //!   power (`tests/simulation`).
-//! - [`gather`]: the head by the names of series, for executors that write no journal.
+//! - [`gather`]: the head by the names of series.
+//! - [`Piece`]: what a source gives that can be read again, such as a file, and needs no journal.
 
+mod advance;
+mod alone;
 mod answer;
 mod behind;
 pub mod clock;
@@ -50,7 +53,7 @@ pub use gather::Gatherer;
 pub use head::{Frozen, Head, Place};
 pub use journal::{Journal, JournalError};
 pub use options::{EngineOptions, HEAD_BYTES, Options, RrdMode, WRITTEN_EACH};
-pub use placed::Placed;
+pub use placed::{Piece, Placed};
 pub use record::{Format, Record};
 pub use session::{Batches, Session, SessionError, WindowsRecord};
 pub use stored::{Stored, write};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use store::{StoreError, Writer};
 
+use crate::alone::Alone;
 use crate::answer::Message;
 use crate::event::{Effect, EngineError, Figure, Now};
 use crate::head::Frozen;
@@ -19,12 +20,19 @@ pub(crate) const TICK: Duration = Duration::from_millis(50);
 /// Time between two attempts to write to a store, or to a journal, that failed.
 pub(crate) const RETRY: Duration = Duration::from_millis(500);
 
+/// Without a journal, a head with fewer updates is not written before its time, nor one with fewer of
+/// each series: rarer batches give fewer and longer rows.
+const ENOUGH: u64 = 200_000;
+const ENOUGH_EACH: u64 = 100;
+
 /// What is in the head, and the batch before it.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    /// The batches with records in the journal.
-    batches: Batches,
+    /// The batches with records in the journal. Without a journal, batches are those of their pieces.
+    batches: Option<Batches>,
     batch: Batch,
+    /// The updates of pieces that are in the head.
+    updates: u64,
     /// The requests whose updates are in the head.
     keys: HashSet<Writer>,
     /// When the oldest message arrived that is in the head, in microseconds since the epoch.
@@ -63,13 +71,19 @@ struct Sent {
 }
 
 impl Outgoing {
-    pub(crate) fn new(batches: Batches, begun: Duration) -> Outgoing {
-        Outgoing { batches, batch: Batch::None, keys: HashSet::new(), oldest_us: None, begun }
+    pub(crate) fn new(batches: Option<Batches>, begun: Duration) -> Outgoing {
+        let (batch, keys) = (Batch::None, HashSet::new());
+        Outgoing { batches, batch, updates: 0, keys, oldest_us: None, begun }
     }
 
-    /// The batches with records in the journal.
-    pub(crate) fn batches(&self) -> &Batches {
-        &self.batches
+    /// The batches with records in the journal, if there is one.
+    pub(crate) fn batches(&self) -> Option<&Batches> {
+        self.batches.as_ref()
+    }
+
+    /// The position up to which the journal is in batches.
+    pub(crate) fn upto(&self) -> u64 {
+        self.batches.as_ref().map_or(0, Batches::upto)
     }
 
     /// Whether no batch is on its way.
@@ -115,11 +129,23 @@ impl Outgoing {
         self.oldest_us.get_or_insert(message.arrival_us);
     }
 
+    /// So many updates of a piece are in the head.
+    pub(crate) fn add_piece(&mut self, updates: usize) {
+        self.updates += updates as u64;
+    }
+
     /// Whether a batch is to begin.
     pub(crate) fn is_due(&self, intake: &Intake, options: &EngineOptions, now: Now) -> bool {
         let since = now.passed.saturating_sub(self.begun);
-        let is_half_full = intake.gatherer.bytes() >= options.updates.head_bytes / 2;
-        let is_time = since >= options.write_each || is_half_full && since >= TICK;
+        let (bytes, room) = (intake.gatherer.bytes(), options.updates.head_bytes);
+        let is_time = match self.batches {
+            Some(_) => since >= options.write_each || bytes >= room / 2 && since >= TICK,
+            None => {
+                let each = intake.gatherer.head.touched() as u64 * ENOUGH_EACH;
+                let is_enough = self.updates >= ENOUGH.max(each);
+                since >= options.write_each || bytes >= room || is_enough
+            }
+        };
         // An empty batch lets go of the journal too.
         let is_pressed = now.journal_bytes >= options.journal_max / 2 && since >= RETRY;
         self.is_idle() && (!intake.is_empty() && is_time || is_pressed)
@@ -133,11 +159,19 @@ impl Outgoing {
         Some(first)
     }
 
-    /// The batches with a new one up to a position, whose record is to be written.
-    pub(crate) fn note(&mut self, upto: u64, windows: Option<WindowsRecord>) -> Batches {
-        let batches = self.batches.next(upto, windows);
+    /// The batches with a new one up to a position, whose record is to be written. Without a journal
+    /// the batch is written at once.
+    pub(crate) fn note<S>(
+        &mut self,
+        (upto, windows): (u64, Option<WindowsRecord>),
+        is_large: bool,
+        intake: &mut Intake,
+        effects: &mut Vec<Effect<S>>,
+    ) {
+        let Some(batches) = &self.batches else { return self.send(intake, effects) };
+        let batches = batches.next(upto, windows);
         self.batch = Batch::Noted(batches.clone());
-        batches
+        effects.push(Effect::Note { batches, is_large });
     }
 
     /// Writes a batch whose record is on disk; false if there is none, or if it must wait, because the
@@ -160,12 +194,18 @@ impl Outgoing {
             return false;
         }
         let (writer, number) = batches.claim();
-        self.batches = batches;
+        self.batches = Some(batches);
         intake.gatherer.head.claim(writer, number);
+        self.send(intake, effects);
+        true
+    }
+
+    /// Gives the store what is in the head.
+    fn send<S>(&mut self, intake: &mut Intake, effects: &mut Vec<Effect<S>>) {
         effects.push(Effect::Write(Box::new(intake.gatherer.freeze())));
+        self.updates = 0;
         let (keys, oldest_us) = (std::mem::take(&mut self.keys), self.oldest_us.take());
         self.batch = Batch::Sent(Sent { keys, oldest_us, omitted: HashSet::new(), is_late: false });
-        true
     }
 
     /// Takes out the batch if it is to be written again by now.
@@ -186,11 +226,11 @@ impl Outgoing {
     ///
     /// # Errors
     /// [`StoreError::Overtaken`]: another daemon has one of the requests. After a new start they are
-    /// told apart.
+    /// told apart. Without a journal, any error that is not that of a piece [alone](Alone).
     pub(crate) fn written<S>(
         &mut self,
         result: Result<Stored, (StoreError, Box<Frozen>)>,
-        intake: &mut Intake,
+        (intake, alone): (&mut Intake, &mut Alone),
         now: Now,
         effects: &mut Vec<Effect<S>>,
     ) -> Result<(), EngineError> {
@@ -199,6 +239,7 @@ impl Outgoing {
             Ok(stored) => {
                 let unstored = intake.gatherer.stored(&stored);
                 let omitted = sent.omitted.len() as u64;
+                alone.written();
                 effects.extend([
                     Effect::Add(Figure::Batches, 1),
                     Effect::Add(Figure::SeriesOmitted, omitted),
@@ -206,9 +247,12 @@ impl Outgoing {
                     Effect::Add(Figure::PointsOvertaken, unstored.overtaken),
                     Effect::Add(Figure::UpdatesRepeated, unstored.repeated),
                     Effect::Trouble(None),
-                    Effect::Release(self.batches.clone()),
                 ]);
+                effects.extend(self.batches.clone().map(Effect::Release));
                 return Ok(());
+            }
+            Err((error, frozen)) if self.batches.is_none() => {
+                return Ok(alone.failed(error, *frozen, &mut intake.gatherer)?);
             }
             Err((error @ StoreError::Overtaken, _)) => return Err(error.into()),
             Err(failed) => failed,

@@ -3,6 +3,19 @@
 use formats::text::Windowed;
 use formats::{Series, Update, What};
 use series::{Interval, Step};
+use store::Writer;
+
+/// A piece of a source that can be read again, such as a file: lines that are claimed together. It needs
+/// no journal, because the store tells which pieces it has. Its series [were
+/// found](crate::Event::Find).
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// Those whose first batch it is; without them, its lines are only judged, because the store has
+    /// it.
+    pub writers: &'a [Writer],
+    /// The updates. Those of a line have one place, and are accepted or refused together.
+    pub updates: &'a [Placed],
+}
 
 /// An update with the index of its line in the piece. Updates of one index are adjacent, and are
 /// accepted or refused together.

@@ -53,6 +53,8 @@ pub(crate) enum Goal {
     Follow,
     /// To go on.
     Serve,
+    /// To write everything, and then to go on.
+    Flush,
     /// To leave little to a successor.
     HandOver(LastBatch),
     /// To write everything.
@@ -113,6 +115,8 @@ pub(crate) struct Load {
     pub(crate) is_store_failing: bool,
     /// Whether nothing can be applied until the store answers.
     pub(crate) is_asking: bool,
+    /// Whether messages can wait in a journal.
+    pub(crate) has_journal: bool,
 }
 
 impl<S: PartialEq> State<S> {
@@ -149,6 +153,7 @@ impl<S: PartialEq> State<S> {
         match pace {
             Pace::AtOnce | Pace::Full(_) if !load.is_head_full => *pace = Pace::AtOnce,
             Pace::AtOnce if !load.is_store_failing => *pace = Pace::Full(passed),
+            Pace::Full(_) if !load.has_journal => {}
             Pace::Full(since)
                 if !load.is_store_failing && passed.saturating_sub(*since) < FULL_MAX => {}
             _ => self.fall_behind(load.applied),
@@ -159,6 +164,13 @@ impl<S: PartialEq> State<S> {
     pub(crate) fn fall_behind(&mut self, applied: u64) {
         if let State::Open(pace @ (Pace::AtOnce | Pace::Full(_)), _) = self {
             *pace = Pace::Behind(Behind::new(applied));
+        }
+    }
+
+    /// Everything is to be written.
+    pub(crate) fn flush(&mut self) {
+        if let State::Open(_, goal @ Goal::Serve) = self {
+            *goal = Goal::Flush;
         }
     }
 

@@ -1,5 +1,6 @@
 //! Why an import failed.
 
+use engine::EngineError;
 use formats::FileError;
 use store::StoreError;
 
@@ -21,6 +22,9 @@ pub enum BackfillError {
     /// The store cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The engine cannot go on for another reason, which only one with a journal has.
+    #[error(transparent)]
+    Engine(EngineError),
     /// A definition that RRDtool would refuse.
     #[error(transparent)]
     Definition(#[from] series::rrd::DefinitionError),
@@ -41,4 +45,13 @@ pub enum BackfillError {
     /// Refused lines cannot be stored.
     #[error("cannot write the refused lines ({0})")]
     KeepRefused(std::io::Error),
+}
+
+impl From<EngineError> for BackfillError {
+    fn from(error: EngineError) -> BackfillError {
+        match error {
+            EngineError::Store(error) => BackfillError::Store(error),
+            error => BackfillError::Engine(error),
+        }
+    }
 }

@@ -342,11 +342,7 @@ impl Import<'_, '_, '_> {
             return refuse(&refused);
         }
         let written = self.recorder.write(&[writer], &self.book, &updates, refuse)?;
-        self.summary.updates += written.updates;
-        self.summary.unstored += written.unstored;
-        if let Some((from_us, to_us)) = written.span_us {
-            self.summary.widen(from_us, to_us);
-        }
+        self.summary.add(&written);
         Ok(())
     }
 

@@ -21,7 +21,6 @@
 //! Whole files ([`files`]) are rings that drop data, so a later copy does not begin with the
 //! earlier one. There each series continues from its newest row.
 
-mod advance;
 mod error;
 pub mod files;
 mod lines;

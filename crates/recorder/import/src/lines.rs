@@ -423,11 +423,7 @@ impl Import<'_, '_, '_> {
             }
         };
         let written = self.recorder.write(writers, book, &said.updates, refuse)?;
-        self.summary.updates += written.updates;
-        self.summary.unstored += written.unstored;
-        if let Some((from_us, to_us)) = written.span_us {
-            self.summary.widen(from_us, to_us);
-        }
+        self.summary.add(&written);
         Ok(())
     }
 }

@@ -364,6 +364,8 @@ impl Executor<'_> {
             }
             Effect::Trouble(error) => state.set_store_error(error),
             Effect::Flushed => state.is_flushed.store(true, Ordering::Relaxed),
+            // Messages are no pieces, whose refused lines are kept.
+            Effect::Refuse(_) => {}
         }
         None
     }

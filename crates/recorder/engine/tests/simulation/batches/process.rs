@@ -101,7 +101,8 @@ impl World {
             }
             Effect::Count(number, counted) => self.count(number, counted)?,
             Effect::Add(Figure::RequestsRepeated, count) => self.seen.repetitions += count,
-            Effect::Add(..) | Effect::Trouble(_) | Effect::Flushed => {}
+            // Only pieces have lines to keep.
+            Effect::Add(..) | Effect::Trouble(_) | Effect::Flushed | Effect::Refuse(_) => {}
             Effect::Maintain { now_us, forget_us } => {
                 // A record that is ahead of the right time is believed.
                 let run_us = self.passed_us - process.begun_us;
