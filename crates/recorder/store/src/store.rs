@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use series::{Accumulator, Lane, SlotKey, Step, rrd::Rrd};
 
 use crate::{
-    Changes, Digests, NewSeries, NotMade, Retention, Selector, Series, SeriesLimit, StoreError,
-    Take, Writer,
+    Abandonment, Changes, Digests, NewSeries, NotMade, Retention, Selector, Series, SeriesLimit,
+    StoreError, Take, Writer,
 };
 
 /// Result of a batch.
@@ -96,6 +96,11 @@ pub fn believed_us(store: &mut dyn Store, clock_us: i64) -> Result<i64, StoreErr
 pub trait Store: Send {
     /// Its location, for messages; without passwords.
     fn place(&self) -> String;
+
+    /// What ends the reads of a store that was opened read-only; elsewhere it has no effect.
+    fn abandonment(&self) -> Abandonment {
+        Abandonment::default()
+    }
 
     /// The retentions, finest first.
     fn retentions(&mut self) -> Result<Vec<Retention>, StoreError>;

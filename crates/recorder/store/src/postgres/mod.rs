@@ -24,8 +24,8 @@ use crate::plan::{Plan, RetentionChanges};
 use crate::store::{SEALED_AFTER_US, Source};
 use crate::stored_retention::StoredRetention;
 use crate::{
-    Applied, Digests, Maintained, NewSeries, NotMade, Packing, Retention, Selector, Series,
-    SeriesLimit, Store, StoreError, Take, Writer,
+    Abandonment, Applied, Digests, Maintained, NewSeries, NotMade, Packing, Retention, Selector,
+    Series, SeriesLimit, Store, StoreError, Take, Writer,
 };
 
 /// How often to restart a batch because partitions were missing: once to create them, and again if
@@ -302,6 +302,10 @@ impl Store for Postgres {
 
     fn series(
         &mut self,
+    fn abandonment(&self) -> Abandonment {
+        self.link.abandonment.clone()
+    }
+
         wanted: &[NewSeries],
         limit: &SeriesLimit,
     ) -> Result<Vec<Result<Series, NotMade>>, StoreError> {

@@ -18,8 +18,8 @@ use series::{Accumulator, Lane, SlotKey, Step, rrd};
 
 use crate::store::{SEALED_AFTER_US, Source, Whole};
 use crate::{
-    Applied, Changes, Digests, Maintained, NewSeries, NotMade, Packing, Retention, Selector,
-    Series, SeriesLimit, Store, StoreError, Take, Writer,
+    Abandonment, Applied, Changes, Digests, Maintained, NewSeries, NotMade, Packing, Retention,
+    Selector, Series, SeriesLimit, Store, StoreError, Take, Writer,
 };
 
 /// A SQLite file with series: the file of the runs, or a separate one.
@@ -33,7 +33,12 @@ pub struct Sqlite {
     packing: Packing,
     /// Where the next part of the upkeep continues: a step, and the start of a span.
     resume: Option<(i64, i64)>,
+    abandonment: Abandonment,
 }
+
+/// A read finds out after so many instructions of SQLite's machine, some tens of microseconds, that
+/// it was abandoned.
+const INSTRUCTIONS: i32 = 1_000;
 
 impl Sqlite {
     /// Opens the file for writing; creates it and its parent folders if necessary.
@@ -44,7 +49,7 @@ impl Sqlite {
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
         let db = recordfile::open(&path)?;
-        let mut store = Sqlite { db, path, packing: Packing::USUAL, resume: None };
+        let mut store = Sqlite::new(db, path);
         store.check_version()?;
         store.db.set_prepared_statement_cache_capacity(256);
         schema::migrate(&mut store.db).map_err(|e| store.explain(e))?;
@@ -59,7 +64,10 @@ impl Sqlite {
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
         let db = recordfile::open_read_only(&path)?;
-        let store = Sqlite { db, path, packing: Packing::USUAL, resume: None };
+        let mut store = Sqlite::new(db, path);
+        let abandonment = store.abandonment();
+        let handler = Some(move || abandonment.is_told());
+        store.db.progress_handler(INSTRUCTIONS, handler).map_err(|e| store.explain(e))?;
         let found = store.check_version()?;
         let (place, known) = (store.path.display().to_string(), schema::KNOWN);
         match found {
@@ -67,6 +75,11 @@ impl Sqlite {
             _ if found < known => Err(StoreError::Older { place, found, known }),
             _ => Ok(store),
         }
+    }
+
+    fn new(db: Connection, path: PathBuf) -> Sqlite {
+        let abandonment = Abandonment::default();
+        Sqlite { db, path, packing: Packing::USUAL, resume: None, abandonment }
     }
 
     /// The same store with another packing.
@@ -152,6 +165,9 @@ impl Sqlite {
     }
 
     fn explain(&self, error: rusqlite::Error) -> StoreError {
+        if self.abandonment.is_told() {
+            return StoreError::Abandoned;
+        }
         RecordError::from_sqlite(&self.path, error).into()
     }
 
@@ -159,6 +175,9 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        if self.abandonment.is_told() {
+            return Err(StoreError::Abandoned);
+        }
         // One transaction, so that several tables are read consistently.
         let done = self.db.unchecked_transaction().and_then(|_one_moment| work(&self.db));
         done.map_err(|e| self.explain(e))
@@ -205,6 +224,10 @@ impl From<StoreError> for Failure {
 impl Store for Sqlite {
     fn place(&self) -> String {
         self.path.display().to_string()
+    }
+
+    fn abandonment(&self) -> Abandonment {
+        self.abandonment.clone()
     }
 
     fn retentions(&mut self) -> Result<Vec<Retention>, StoreError> {
@@ -336,6 +359,31 @@ mod tests {
         let path = folder.path().join("record.sqlite");
         let mut store = Sqlite::open(&path).unwrap();
         let retention = Retention::from_secs(10, None).unwrap();
+    #[test]
+    fn an_abandoned_read_ends_and_none_follows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.sqlite");
+        Sqlite::open(&path).unwrap();
+        let mut store = Sqlite::open_read_only(&path).unwrap();
+        assert!(store.retentions().is_ok());
+        let abandonment = store.abandonment();
+        let (begun, waits) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                waits.recv().unwrap();
+                abandonment.tell();
+            });
+            let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+                           SELECT count(*) FROM n";
+            let read = store.read(|db| {
+                begun.send(()).unwrap();
+                db.query_row(endless, [], |row| row.get::<_, i64>(0))
+            });
+            assert!(matches!(read, Err(StoreError::Abandoned)), "{read:?}");
+        });
+        assert!(matches!(store.retentions(), Err(StoreError::Abandoned)));
+    }
+
         store.retain(&[retention]).unwrap();
         let spec = Spec::new(Kind::Count, retention.step);
         let wanted = NewSeries::new(Identity::new("requests", []), spec);

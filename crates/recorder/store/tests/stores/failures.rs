@@ -304,6 +304,32 @@ fn a_reader_that_takes_long_does_not_stop_the_writers_for_long() {
 }
 
 #[test]
+fn an_abandoned_read_leaves_no_statement_behind() {
+    let url = server().database("abandoned").unwrap();
+    let mut store = Postgres::open(&url).unwrap();
+    let retention = Retention::from_secs(10, Some(60)).unwrap();
+    store.retain(&[retention]).unwrap();
+    let series = requests(&mut store);
+    store.apply(Writer(1), 1, &count(series, 3)).unwrap();
+    let mut reader = Postgres::open_read_only(&url).unwrap();
+    let abandonment = reader.abandonment();
+    let mut other = Client::connect(&url, NoTls).unwrap();
+    let mut locking = other.transaction().unwrap();
+    locking.batch_execute("LOCK TABLE slot_10s IN ACCESS EXCLUSIVE MODE").unwrap();
+    let waiting =
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'slot_10s'::regclass";
+    std::thread::scope(|scope| {
+        let read = scope.spawn(|| reader.slots(retention.step, &[series], i64::MIN, i64::MAX));
+        while locking.query_one(waiting, &[]).unwrap().get::<_, i64>(0) == 0 {}
+        abandonment.tell();
+        let read = read.join().unwrap();
+        assert!(matches!(read, Err(StoreError::Abandoned)), "{read:?}");
+        assert_eq!(locking.query_one(waiting, &[]).unwrap().get::<_, i64>(0), 0);
+    });
+    assert!(matches!(reader.retentions(), Err(StoreError::Abandoned)));
+}
+
+#[test]
 fn one_process_at_a_time_does_the_upkeep_of_a_postgresql_database() {
     let url = server().database("upkeep").unwrap();
     let mut store = Postgres::open(&url).unwrap();
