@@ -123,6 +123,13 @@ impl Gatherer {
         Gatherer { options, lane, head, books, selected: 0, bytes_before: 0 }
     }
 
+    /// A message arrives at this time, in microseconds since the epoch. It is believed also if a clock
+    /// that was wrong has left points of the future.
+    pub(crate) fn arrives(&mut self, arrival_us: i64) {
+        let horizon_us = arrival_us.saturating_add(self.options.limits.future_us);
+        self.head.believe(arrival_us, horizon_us);
+    }
+
     /// Selects a book, by the number that its owner has given it: 0, 1, 2 …
     pub fn select(&mut self, book: usize) {
         if self.books.len() <= book {
@@ -403,7 +410,6 @@ mod tests {
         assert_eq!(asked, [ASKED_MAX, 2]);
         assert!(series.iter().all(|(series, kind)| gatherer.takes(*series, *kind).is_ok()));
     }
-}
 
     #[test]
     fn each_series_of_a_delta_counts_a_time_once_and_a_refusal_concerns_all() {
@@ -431,3 +437,4 @@ mod tests {
         assert_eq!(delta(&[count, sum], 20, 30), Err(Refusal::Overlaps.into()));
         assert_eq!(delta(&[count], 20, 30), Ok(1), "the refused point has counted nothing");
     }
+}
