@@ -231,8 +231,9 @@ pub trait Store: Send {
         self.maintain_while(now_us, &mut || true)
     }
 
-    /// Like [`Store::maintain`], but seals no further span once `goes_on` returns false, so that
-    /// batches need not wait for long.
+    /// Like [`Store::maintain`], but drops no further partition and seals no further span once
+    /// `goes_on` returns false, so that batches need not wait for long: each is a transaction of its
+    /// own. The next call continues.
     fn maintain_while(
         &mut self,
         now_us: i64,

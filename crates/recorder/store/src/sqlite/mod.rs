@@ -337,13 +337,19 @@ impl Store for Sqlite {
         now_us: i64,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Maintained, StoreError> {
-        let maintained = match self.resume {
-            None => self.write(|tx| Ok(schema::maintain(tx, now_us)?))?,
-            // The first part has done it.
-            Some(_) => Maintained::default(),
-        };
+        let mut done = Maintained::default();
+        if self.resume.is_none() {
+            // Later parts of a round need not do it again.
+            done.made = self.write(|tx| Ok(schema::advance(tx, now_us)?))?;
+            while self.write(|tx| Ok(schema::expire(tx)?))? {
+                done.dropped += 1;
+                if !goes_on() {
+                    return Ok(Maintained { is_partial: true, ..done });
+                }
+            }
+        }
         let sealed = self.seal_while(now_us.saturating_sub(SEALED_AFTER_US), goes_on)?;
-        Ok(Maintained { dropped: maintained.dropped, made: maintained.made, ..sealed })
+        Ok(Maintained { dropped: done.dropped, made: done.made, ..sealed })
     }
 }
 
@@ -353,12 +359,6 @@ mod tests {
     use crate::Identity;
     use series::{Delta, Interval, Kind, SECOND_US, Spec};
 
-    #[test]
-    fn a_full_disk_refuses_the_batch_and_keeps_what_was_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("record.sqlite");
-        let mut store = Sqlite::open(&path).unwrap();
-        let retention = Retention::from_secs(10, None).unwrap();
     #[test]
     fn an_abandoned_read_ends_and_none_follows() {
         let folder = tempfile::tempdir().unwrap();
@@ -384,6 +384,12 @@ mod tests {
         assert!(matches!(store.retentions(), Err(StoreError::Abandoned)));
     }
 
+    #[test]
+    fn a_full_disk_refuses_the_batch_and_keeps_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.sqlite");
+        let mut store = Sqlite::open(&path).unwrap();
+        let retention = Retention::from_secs(10, None).unwrap();
         store.retain(&[retention]).unwrap();
         let spec = Spec::new(Kind::Count, retention.step);
         let wanted = NewSeries::new(Identity::new("requests", []), spec);
