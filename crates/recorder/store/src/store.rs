@@ -141,7 +141,7 @@ pub trait Store: Send {
     fn has_request(&mut self, key: Writer) -> Result<bool, StoreError>;
 
     /// Forgets requests that arrived on days (UTC) before that of `until_us`, in microseconds since
-    /// the epoch; returns their number. There may be more if it is [`FORGOTTEN_MAX`].
+    /// the epoch; returns their number. There may be more if it is [`FORGOTTEN_MAX`] or larger.
     fn forget_requests(&mut self, until_us: i64) -> Result<u64, StoreError>;
 
     /// The latest time that the store knows, in microseconds since the epoch: the end of the newest

@@ -437,6 +437,11 @@ impl Store for Postgres {
                     return Ok(Maintained { is_partial: true, ..done });
                 }
             }
+            while self.upkeep(|session| requests::pack(session, now_us))? == Some(true) {
+                if !goes_on() {
+                    return Ok(Maintained { is_partial: true, ..done });
+                }
+            }
         }
         let until_us = now_us.saturating_sub(SEALED_AFTER_US);
         let sealed = self.seal_while(until_us, Together::Alone, goes_on)?;
