@@ -1,13 +1,13 @@
 //! Series of a query, read from a store at the resolution that serves it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use graphite::{Entry, GraphiteError, Selection, Series, Source};
 use series::{Accumulator, Flavor, SECOND_US, Step, combine};
-use store::{Retention, Store, StoreError};
+use store::{Abandonment, Retention, Store, StoreError};
 
-use crate::budget::{Budget, SLOTS_BESIDE_OTHERS};
+use crate::budget::{Budget, SLOTS_BESIDE_OTHERS, Turn};
 use crate::catalogue::Names;
 use crate::sql::Read;
 
@@ -37,7 +37,7 @@ pub(crate) struct SeriesReader<'s> {
     store: &'s mut dyn Store,
     budget: &'s Budget,
     /// Held by a query that reads many slots.
-    turn: Option<MutexGuard<'s, ()>>,
+    turn: Option<Turn>,
     names: Arc<Names>,
     retentions: Vec<Retention>,
     now_us: i64,
@@ -79,6 +79,11 @@ impl<'s> SeriesReader<'s> {
             flavors: HashMap::new(),
             failure: None,
         })
+    }
+
+    /// Tells whether the client still waits.
+    pub(crate) fn client(&self) -> Abandonment {
+        self.store.abandonment()
     }
 
     /// What was read, without repetitions.
@@ -161,21 +166,23 @@ impl<'s> SeriesReader<'s> {
         };
         self.slots_left = left;
         if SLOTS_MAX - left > SLOTS_BESIDE_OTHERS && self.turn.is_none() {
-            self.turn = Some(self.budget.turn());
+            let turn = self.budget.turn(&self.client());
+            self.turn = Some(turn.map_err(|error| self.failed(error))?);
         }
         let mut rows: HashMap<i64, Rows> = HashMap::new();
         for some in ids.chunks((SLOTS_AT_ONCE / each.max(1)).max(1)) {
             let read = self.store.slots(step, some, from_us, until_us);
-            let read = read.map_err(|error| {
-                let shown = error.to_string();
-                self.failure = Some(error);
-                GraphiteError::Source(shown)
-            })?;
-            for (key, row) in read {
+            for (key, row) in read.map_err(|error| self.failed(error))? {
                 rows.entry(key.series).or_default().push((key.slot_us, row));
             }
         }
         Ok(rows)
+    }
+
+    fn failed(&mut self, error: StoreError) -> GraphiteError {
+        let shown = error.to_string();
+        self.failure = Some(error);
+        GraphiteError::Source(shown)
     }
 
     fn read(

@@ -124,7 +124,7 @@ pub(crate) async fn curves(State(shared): State<Shared>, parameters: Parameters)
             return Err(failure);
         }
         let text = found.map(|found| as_json(found, &request, &reader, is_postgres));
-        Ok::<_, StoreError>(text.map(|text| budget.answer(text)))
+        Ok::<_, StoreError>(text.map(|text| budget.answer(&reader.client(), text)))
     });
     let text = done.await?.map_err(|error: GraphiteError| error)??;
     Ok(answer(text))

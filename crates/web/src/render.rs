@@ -165,7 +165,7 @@ pub(crate) async fn render(State(shared): State<Shared>, parameters: Parameters)
                     }
                 };
                 drop(found);
-                budget.answer(text)
+                budget.answer(&reader.client(), text)
             })),
         }
     });

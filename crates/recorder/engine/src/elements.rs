@@ -67,12 +67,9 @@ impl Elements {
             rest = others;
             match self.element(gatherer, element, updates) {
                 Err(reason) => refuse((number, reason)),
-                Ok(is_new) => {
-                    let count = element.updates as u64;
-                    match is_new {
-                        true => accepted.updates += count,
-                        false => accepted.repeated += count,
-                    }
+                Ok(new) => {
+                    accepted.updates += new;
+                    accepted.repeated += element.updates as u64 - new;
                     match element.kind {
                         ElementKind::Sample => accepted.samples += 1,
                         ElementKind::Histogram => accepted.histograms += 1,
@@ -118,13 +115,13 @@ impl Elements {
         self.taken.elements.shrink_to(KEPT);
     }
 
-    /// Adds all updates of an element, or none; false if they are a repetition.
+    /// Adds the updates of an element, or none; returns the number of those that are no repetitions.
     fn element(
         &mut self,
         gatherer: &mut Gatherer,
         element: &Element,
         updates: &mut [(Series, Update)],
-    ) -> Result<bool, Reason> {
+    ) -> Result<u64, Reason> {
         if let Some(reason) = element.refused {
             return Err(reason);
         }
@@ -148,7 +145,7 @@ impl Elements {
                 let _ = gatherer.line(&[(*series, start)]);
             }
         }
-        gatherer.line(updates).map(|()| true)
+        gatherer.line(updates).map(|()| updates.len() as u64)
     }
 
     /// An element of the latest message, for an answer.

@@ -147,6 +147,13 @@ impl Gatherer {
         }
     }
 
+    /// A message arrives at this time, in microseconds since the epoch. It is believed also if a clock
+    /// that was wrong has left points of the future.
+    pub(crate) fn arrives(&mut self, arrival_us: i64) {
+        let horizon_us = arrival_us.saturating_add(self.options.limits.future_us);
+        self.head.believe(arrival_us, horizon_us);
+    }
+
     /// Selects a book, by the number that its owner has given it: 0, 1, 2 …
     pub fn select(&mut self, book: usize) {
         if self.books.len() <= book {
@@ -370,12 +377,14 @@ impl Gatherer {
         refused.collect()
     }
 
-    /// Adds the updates of a delta of OTLP, all or none; false if it is a repetition: if the stream of
-    /// its first series has counted its time. The series were found in the selected book.
+    /// Adds the updates of a delta of OTLP whose time their streams have not counted; returns their
+    /// number. The others are repetitions: a part of them may have been left out of a batch, or
+    /// another process has written it. The series were found in the selected book.
     ///
     /// # Errors
-    /// Those of [`Gatherer::line`], and [`Refusal::Overlaps`] or [`Refusal::Forgotten`].
-    pub fn delta(&mut self, updates: &[(formats::Series, Update)]) -> Result<bool, Reason> {
+    /// Those of [`Gatherer::line`], and [`Refusal::Overlaps`] or [`Refusal::Forgotten`] of any series;
+    /// then nothing is added.
+    pub fn delta(&mut self, updates: &[(formats::Series, Update)]) -> Result<u64, Reason> {
         let mut deltas = Vec::with_capacity(updates.len());
         for (series, update) in updates {
             let place = self.takes(*series, update.kind)?;
@@ -384,17 +393,14 @@ impl Gatherer {
                 return Err(Refusal::TooLarge.into());
             }
             admits(self.head.spec(place), delta)?;
-            match self.head.has_counted(place, delta)? {
-                true if deltas.is_empty() => return Ok(false),
-                // Others of its series have not.
-                true => return Err(Refusal::Overlaps.into()),
-                false => deltas.push((place, delta)),
+            if !self.head.has_counted(place, delta)? {
+                deltas.push((place, delta));
             }
         }
-        for (place, delta) in deltas {
-            self.head.delta(place, delta)?;
+        for (place, delta) in &deltas {
+            self.head.delta(*place, *delta)?;
         }
-        Ok(true)
+        Ok(deltas.len() as u64)
     }
 
     /// Adds the result of a window, in place of its earlier one. If it `is_known` to the store, it is
@@ -473,7 +479,7 @@ pub fn reason(not_made: NotMade) -> Reason {
 #[cfg(test)]
 mod tests {
     use formats::SeriesName;
-    use series::Step;
+    use series::{SECOND_US, Step};
     use store::Memory;
 
     use super::*;
@@ -498,5 +504,32 @@ mod tests {
         }
         assert_eq!(asked, [ASKED_MAX, 2]);
         assert!(series.iter().all(|(series, kind)| gatherer.takes(*series, *kind).is_ok()));
+    }
+
+    #[test]
+    fn each_series_of_a_delta_counts_a_time_once_and_a_refusal_concerns_all() {
+        let mut book = Book::new(9);
+        let names = ["count", "sum"].map(|field| SeriesName::new("m", [], field).unwrap());
+        let [count, sum] = names.map(|name| book.number(name).unwrap());
+        let mut store = Memory::default();
+        store.retain(&store::Retention::usual()).unwrap();
+        let mut gatherer = Gatherer::new(Options::new(Step::from_secs(10).unwrap()), 1);
+        let both = [count, sum].map(|series| (series, Kind::Count));
+        let question = gatherer.missing(0, &book, both.into_iter()).unwrap();
+        gatherer.keep(question.ask(&mut store).unwrap());
+        let mut delta = |series: &[formats::Series], from_s: i64, to_s: i64| {
+            let interval = Interval::count(from_s * SECOND_US, to_s * SECOND_US, 5).unwrap();
+            let update = Update { kind: Kind::Count, what: What::Interval(interval) };
+            let updates: Vec<_> = series.iter().map(|series| (*series, update)).collect();
+            gatherer.delta(&updates)
+        };
+        assert_eq!(delta(&[count], 0, 10), Ok(1));
+        assert_eq!(delta(&[count, sum], 0, 10), Ok(1), "the sum is new");
+        assert_eq!(delta(&[count, sum], 0, 10), Ok(0));
+        assert_eq!(delta(&[sum], 10, 20), Ok(1));
+        assert_eq!(delta(&[count, sum], 10, 20), Ok(1), "the count is new");
+        assert_eq!(delta(&[sum], 25, 35), Ok(1));
+        assert_eq!(delta(&[count, sum], 20, 30), Err(Refusal::Overlaps.into()));
+        assert_eq!(delta(&[count], 20, 30), Ok(1), "the refused point has counted nothing");
     }
 }

@@ -117,6 +117,7 @@ impl Intake {
             counts.add(reason);
             first.get_or_insert((number, reason));
         };
+        self.gatherer.arrives(message.arrival_us);
         self.statsd.pass(&mut self.gatherer, message, false);
         let mut accepted = match message.format {
             Format::Statsd => self.statsd.lines(&mut self.gatherer, message, false, &mut refuse)?,

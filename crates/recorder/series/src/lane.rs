@@ -185,6 +185,12 @@ impl Lane {
         &self.counted
     }
 
+    /// Takes points before the first one that it remembers again, however many it had there. For a
+    /// lane all of whose points are those of a clock that was ahead.
+    pub fn begin_before(&mut self) {
+        self.forgotten = false;
+    }
+
     /// Whether it had points that it no longer remembers.
     pub fn has_forgotten(&self) -> bool {
         self.forgotten

@@ -20,7 +20,7 @@ use crate::datagrams::Drops;
 use crate::influx::{Databases, failure};
 use crate::ingest::Ingest;
 use crate::metrics::{ByWay, Metrics, Sender, Way};
-use crate::requests::Peer;
+use crate::requests::{Peer, while_wanted};
 use crate::{Access, Readers, influx, otlp, remote_write};
 
 /// How long the body of a request may take. Those that write have a shorter limit of their own.
@@ -53,7 +53,7 @@ pub(crate) fn router(shared: Shared, mounted: Router) -> Router {
         .merge(influx::router(ingest.clone(), readers, databases))
         .merge(remote_write::router(ingest.clone()))
         .merge(otlp::router(ingest))
-        .merge(mounted)
+        .merge(mounted.layer(middleware::from_fn(while_wanted)))
         .layer(guarded)
         .layer(middleware::from_fn_with_state(metrics, count))
 }

@@ -13,6 +13,7 @@ use axum::body::Body;
 use axum::extract::{Extension, Query, RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use formats::Precision;
@@ -26,7 +27,7 @@ use crate::Readers;
 use crate::body::{self, Failed};
 use crate::ingest::{Format, Ingest, MESSAGE_MAX};
 use crate::metrics::Way;
-use crate::requests::Peer;
+use crate::requests::{Peer, while_wanted};
 
 /// The version of InfluxDB whose API this is, for clients that ask.
 const VERSION: &str = "1.8.10";
@@ -51,7 +52,8 @@ pub(crate) type Databases = Arc<[String]>;
 pub(crate) fn router(ingest: Ingest, readers: Readers, databases: Databases) -> Router {
     let queries = Router::new()
         .route("/query", get(query).post(query))
-        .with_state((readers, databases.clone()));
+        .with_state((readers, databases.clone()))
+        .layer(middleware::from_fn(while_wanted));
     Router::new()
         .route("/write", post(write))
         .route("/api/v2/write", post(write))

@@ -1,12 +1,18 @@
 //! Shared access to the store for reading.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use store::{Store, StoreError};
+use std::time::Duration;
+
+use store::{Abandonment, Store, StoreError};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 /// Number of connections to the store for reading.
 const CONNECTIONS: usize = 4;
+
+/// How often an abandoned read is told so, until it ends.
+const TOLD_EACH: Duration = Duration::from_millis(100);
 
 /// Why a read failed.
 #[derive(Debug, thiserror::Error)]
@@ -34,12 +40,49 @@ struct Shared {
 /// Connections that wait for a read, and how many reads may run at a time.
 struct Connections {
     idle: Mutex<Vec<Box<dyn Store>>>,
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
 }
 
 impl Connections {
     fn new(count: usize) -> Connections {
-        Connections { idle: Mutex::new(Vec::new()), turns: Semaphore::new(count) }
+        Connections { idle: Mutex::new(Vec::new()), turns: Arc::new(Semaphore::new(count)) }
+    }
+}
+
+/// A read that nobody waits for any more once this is dropped.
+struct Awaited {
+    /// Ends with the read.
+    progress: Weak<Mutex<Progress>>,
+    runtime: Handle,
+}
+
+/// What is known of a read on both threads.
+#[derive(Default)]
+struct Progress {
+    /// Set while it has a connection.
+    running: Option<Abandonment>,
+    is_abandoned: bool,
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        let Some(progress) = self.progress.upgrade() else { return };
+        lock(&progress).is_abandoned = true;
+        if lock(&progress).running.is_none() {
+            return;
+        }
+        let progress = self.progress.clone();
+        let running = move || lock(&*progress.upgrade()?).running.clone();
+        self.runtime.spawn_blocking(move || {
+            while let Some(running) = running() {
+                running.tell();
+                std::thread::sleep(TOLD_EACH);
+            }
+        });
     }
 }
 
@@ -62,7 +105,7 @@ impl Readers {
     }
 
     /// Calls `read` with a connection, on a thread where it may block. At most a few reads run at
-    /// a time; others wait.
+    /// a time; others wait. If the future is dropped, the read is [abandoned](Abandonment).
     ///
     /// # Errors
     /// [`ReadError`]. After an error of the store the connection is closed, and the next read opens
@@ -92,22 +135,33 @@ impl Readers {
         read: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ReadError> {
         let shared = self.shared.clone();
-        let turns = &connections(&self.shared).turns;
-        let turn = turns.acquire().await.map_err(|_| ReadError::Stopped)?;
+        let turns = connections(&shared).turns.clone();
+        let turn = turns.acquire_owned().await.map_err(|_| ReadError::Stopped)?;
+        let progress = Arc::new(Mutex::new(Progress::default()));
+        let awaited = Awaited { progress: Arc::downgrade(&progress), runtime: Handle::current() };
         let done = tokio::task::spawn_blocking(move || {
-            let idle = || connections(&shared).idle.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = idle().pop();
+            // Also of a read that nobody waits for, until it ends.
+            let _turn = turn;
+            let known = lock(&connections(&shared).idle).pop();
             let mut store = match known {
                 Some(store) => store,
                 None => store::open_read_only(&shared.place)?,
             };
-            let result = read(&mut *store)?;
-            idle().push(store);
-            Ok(result)
+            lock(&progress).running = Some(store.abandonment());
+            if lock(&progress).is_abandoned {
+                store.abandonment().tell();
+            }
+            let result = read(&mut *store);
+            let mut progress = lock(&progress);
+            progress.running = None;
+            if result.is_ok() && !progress.is_abandoned {
+                lock(&connections(&shared).idle).push(store);
+            }
+            result
         })
         .await;
-        drop(turn);
-        done.map_err(|_| ReadError::Stopped)?
+        drop(awaited);
+        Ok(done.map_err(|_| ReadError::Stopped)??)
     }
 }
 
@@ -138,6 +192,39 @@ mod tests {
         }
         let idle = readers.shared.queries.idle.lock().unwrap().len();
         assert!((1..=CONNECTIONS).contains(&idle), "{idle} connections are open");
+    }
+
+    #[tokio::test]
+    async fn reads_that_nobody_waits_for_give_their_places_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.sqlite");
+        Sqlite::open(&path).unwrap().retain(&Retention::usual()).unwrap();
+        let readers = Readers::new(path.to_str().unwrap());
+        let endless: Vec<_> = (0..2 * CONNECTIONS)
+            .map(|_| {
+                let readers = readers.clone();
+                tokio::spawn(async move {
+                    let read = readers.read::<()>(|store| {
+                        loop {
+                            store.retentions()?;
+                        }
+                    });
+                    read.await
+                })
+            })
+            .collect();
+        while readers.shared.queries.turns.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        for read in endless {
+            read.abort();
+        }
+        assert_eq!(readers.read(|store| store.retentions()).await.unwrap().len(), 3);
+        while readers.shared.queries.turns.available_permits() < CONNECTIONS {
+            tokio::task::yield_now().await;
+        }
+        let idle = std::mem::take(&mut *lock(&readers.shared.queries.idle));
+        assert!(idle.iter().all(|store| !store.abandonment().is_told()));
     }
 
     #[tokio::test]

@@ -3,11 +3,13 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -18,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::access::Link;
 use crate::handover_item::{HandoverItem, ItemKind};
-use crate::patience::Patient;
+use crate::patience::{Patient, Progress};
 use crate::phase::Phase;
 use crate::places::Place;
 use crate::sockets::Stream;
@@ -32,6 +34,21 @@ pub(crate) struct Peer {
     /// Its address, and the name of its token if it has one.
     pub(crate) name: Arc<str>,
     pub(crate) link: Link,
+    /// Becomes true when it closes its side of the connection before it has an answer.
+    pub(crate) gone: watch::Receiver<bool>,
+}
+
+/// Ends the answer to a query whose client closes its side of the connection. What was written is
+/// finished in any case.
+pub(crate) async fn while_wanted(request: axum::extract::Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Peer>().cloned();
+    let Some(mut peer) = peer else { return next.run(request).await };
+    tokio::select! {
+        response = next.run(request) => response,
+        _ = peer.gone.wait_for(|gone| *gone) => {
+            (StatusCode::REQUEST_TIMEOUT, "the client closed the connection\n").into_response()
+        }
+    }
 }
 
 /// Answers the requests of a connection, until it is closed, another one gets its place, or the
@@ -45,27 +62,25 @@ pub(crate) async fn answer(
     place: Arc<Place>,
 ) -> Option<HandoverItem> {
     let router = TowerToHyperService::new(router);
-    let peer = Peer { name: sender.as_str().into(), link: stream.link() };
-    let is_answering = Arc::new(AtomicBool::new(false));
-    let stream = Patient::new(stream, ahead, is_answering.clone());
+    let progress = Arc::<Progress>::default();
+    let gone = progress.gone();
+    let peer = Peer { name: sender.as_str().into(), link: stream.link(), gone };
+    let stream = Patient::new(stream, ahead, progress.clone());
     let held = place.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
-        is_answering.store(true, Ordering::Relaxed);
-        let place = held.clone();
-        let request = request.map(|body| Arriving::new(body, place.clone()));
-        let (answer, is_answering) = (router.call(request), is_answering.clone());
+        progress.begins();
+        let (place, progress) = (held.clone(), progress.clone());
+        let request = request.map(|body| Arriving::new(body, place.clone(), progress.clone()));
+        let answer = router.call(request);
         Box::pin(async move {
             let answer = answer.await;
-            is_answering.store(false, Ordering::Relaxed);
             place.rests();
-            answer
+            answer.map(|answer| answer.map(|body| Leaving { body, progress }))
         })
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(SILENCE_MAX);
-    // A client may close its side after its request, and still waits for the answer.
-    server.half_close(true);
     let mut connection = server.serve_connection(TokioIo::new(stream), service);
     let ended = tokio::select! {
         biased;
@@ -105,19 +120,26 @@ pub(crate) async fn answer(
     None
 }
 
-/// The body of a request, which tells the place of its connection when all of it has arrived.
+/// The body of a request, which tells when all of it has arrived.
 #[derive(Debug)]
 struct Arriving {
     body: Incoming,
     place: Arc<Place>,
+    progress: Arc<Progress>,
 }
 
 impl Arriving {
-    fn new(body: Incoming, place: Arc<Place>) -> Arriving {
-        if body.is_end_stream() {
-            place.works();
+    fn new(body: Incoming, place: Arc<Place>, progress: Arc<Progress>) -> Arriving {
+        let arriving = Arriving { body, place, progress };
+        if arriving.body.is_end_stream() {
+            arriving.has_arrived();
         }
-        Arriving { body, place }
+        arriving
+    }
+
+    fn has_arrived(&self) {
+        self.place.works();
+        self.progress.has_arrived();
     }
 }
 
@@ -132,9 +154,42 @@ impl Body for Arriving {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.body).poll_frame(cx);
         if matches!(polled, Poll::Ready(None)) || this.body.is_end_stream() {
-            this.place.works();
+            this.has_arrived();
         }
         polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of an answer, which tells when all of it is written.
+#[derive(Debug)]
+struct Leaving {
+    body: axum::body::Body,
+    progress: Arc<Progress>,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.progress.ends();
+    }
+}
+
+impl Body for Leaving {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -160,9 +215,11 @@ mod tests {
     fn connected(
         place: Place,
     ) -> (UnixStream, watch::Sender<Phase>, JoinHandle<Option<HandoverItem>>) {
+        let slow = Router::new().route("/slow", get(std::future::pending::<String>));
         let router = Router::new()
             .route("/", post(|body: String| async move { body }))
-            .route("/slow", get(std::future::pending::<String>));
+            .route("/patient", get(|| tokio::time::sleep(Duration::from_secs(5))))
+            .merge(slow.layer(axum::middleware::from_fn(while_wanted)));
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (phase, phases) = watch::channel(Phase::Run);
         let answering = answer(
@@ -207,5 +264,24 @@ mod tests {
         let _newer = places.take(None).unwrap();
         assert!(idle_ended.await.unwrap().is_none());
         assert!(!busy_ended.is_finished(), "its request has arrived, and is being answered");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_closes_its_side_ends_a_query_and_is_told_what_became_of_a_write() {
+        let places = Places::new(3, 3);
+        for (request, status) in [
+            ("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", "408"),
+            ("GET /patient HTTP/1.1\r\nHost: x\r\n\r\n", "200"),
+            ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd", "200"),
+        ] {
+            let (mut client, _phase, ended) = connected(places.take(None).unwrap());
+            client.write_all(request.as_bytes()).await.unwrap();
+            settle().await;
+            client.shutdown().await.unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+            assert!(ended.await.unwrap().is_none());
+        }
     }
 }

@@ -82,6 +82,9 @@ pub enum StoreError {
         /// Where.
         place: String,
     },
+    /// Nobody waits for the result any more ([`crate::Abandonment`]).
+    #[error("the read was stopped, because its client went away")]
+    Abandoned,
     /// A later version created the schema.
     #[error(
         "the series at {place} were written by a newer tachograph (schema {found}; this version \

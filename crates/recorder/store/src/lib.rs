@@ -23,6 +23,7 @@
 //!
 //! Arithmetic (crate `series`); protocols and file formats; runs and trials.
 
+mod abandonment;
 mod ahead;
 mod error;
 mod fingerprint;
@@ -40,6 +41,7 @@ mod stored_retention;
 
 pub use self::packed::Packing;
 pub use self::postgres::Postgres;
+pub use abandonment::Abandonment;
 pub use ahead::apply_ahead;
 pub use error::StoreError;
 pub use fingerprint::Fingerprint;

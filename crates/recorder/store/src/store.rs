@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use series::{Accumulator, Lane, SlotKey, Step, rrd::Rrd};
 
 use crate::{
-    Changes, Digests, NewSeries, NotMade, Retention, Selector, Series, SeriesLimit, StoreError,
-    Take, Writer,
+    Abandonment, Changes, Digests, NewSeries, NotMade, Retention, Selector, Series, SeriesLimit,
+    StoreError, Take, Writer,
 };
 
 /// Result of a batch.
@@ -97,6 +97,11 @@ pub trait Store: Send {
     /// Its location, for messages; without passwords.
     fn place(&self) -> String;
 
+    /// What ends the reads of a store that was opened read-only; elsewhere it has no effect.
+    fn abandonment(&self) -> Abandonment {
+        Abandonment::default()
+    }
+
     /// The retentions, finest first.
     fn retentions(&mut self) -> Result<Vec<Retention>, StoreError>;
 
@@ -136,7 +141,7 @@ pub trait Store: Send {
     fn has_request(&mut self, key: Writer) -> Result<bool, StoreError>;
 
     /// Forgets requests that arrived on days (UTC) before that of `until_us`, in microseconds since
-    /// the epoch; returns their number. There may be more if it is [`FORGOTTEN_MAX`].
+    /// the epoch; returns their number. There may be more if it is [`FORGOTTEN_MAX`] or larger.
     fn forget_requests(&mut self, until_us: i64) -> Result<u64, StoreError>;
 
     /// The latest time that the store knows, in microseconds since the epoch: the end of the newest
@@ -226,8 +231,9 @@ pub trait Store: Send {
         self.maintain_while(now_us, &mut || true)
     }
 
-    /// Like [`Store::maintain`], but seals no further span once `goes_on` returns false, so that
-    /// batches need not wait for long.
+    /// Like [`Store::maintain`], but drops no further partition and seals no further span once
+    /// `goes_on` returns false, so that batches need not wait for long: each is a transaction of its
+    /// own. The next call continues.
     fn maintain_while(
         &mut self,
         now_us: i64,

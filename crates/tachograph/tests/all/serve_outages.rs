@@ -1,5 +1,6 @@
 //! `tachograph serve` while its database is gone.
 
+use std::io::Write as _;
 use std::net::TcpStream;
 
 use proofs::daemon::{Daemon, now_us, over_tcp};
@@ -60,6 +61,39 @@ fn new_series_are_acknowledged_without_the_database() {
     eventually("all points are stored", || {
         proofs::daemon::points(&url, &names).is_ok_and(|points| points == expected)
     });
+    running.stop().unwrap();
+}
+
+#[test]
+fn queries_that_nobody_waits_for_stop_and_give_their_places_to_others() {
+    let place = Place::new();
+    let server = Throwaway::start(&["fsync=off"]).unwrap();
+    let url = server.database("serve").unwrap();
+    let running = daemon(&place, &url, &[]);
+    assert!(write(&running, "slow", 1));
+    let is_stored = || proofs::daemon::points(&url, &["slow"]).is_ok_and(|points| points == [1]);
+    eventually("it is stored", is_stored);
+    let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+    let mut locking = client.transaction().unwrap();
+    locking.batch_execute("LOCK TABLE slot_10s IN ACCESS EXCLUSIVE MODE").unwrap();
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessShareLock'";
+    let wait_for = |count| {
+        let what = format!("{count} queries wait");
+        eventually(&what, || server.number("serve", waiting).is_ok_and(|found| found == count));
+    };
+    let query = |_| {
+        let mut stream = TcpStream::connect(running.at("tcp://", 0)).unwrap();
+        let request = b"GET /render?target=slow&from=-1h HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        stream.write_all(request).unwrap();
+        stream
+    };
+    let dashboards: Vec<TcpStream> = (0..4).map(query).collect();
+    wait_for(4.0);
+    assert!(get(&running, "/health").contains(" 200 "), "it waits for no query");
+    drop(dashboards);
+    wait_for(0.0);
+    assert!(get(&running, "/metrics/find?query=*").contains("slow"));
+    drop(locking);
     running.stop().unwrap();
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use series::{Batch, Delta, Lane, Mark, Point, SlotKey, Spec, Step};
 use store::{Changes, LaneChange, Request, RrdChange, Source, Writer};
 
-use super::recent::{Place, Recent, STREAM_LANE};
+use super::recent::{Believed, Place, Recent, STREAM_LANE};
 use crate::unstored::Unstored;
 
 /// A piece ends with the series in which it reaches this many updates.
@@ -19,6 +19,7 @@ const PIECE_MAX: usize = 40_000;
 #[derive(Debug)]
 pub struct Frozen {
     lane: i32,
+    believed: Believed,
     specs: Vec<Spec>,
     /// Ordered by the series' numbers.
     written: Vec<Written>,
@@ -61,7 +62,7 @@ struct At {
 
 impl Frozen {
     pub(crate) fn new(
-        lane: i32,
+        (lane, believed): (i32, Believed),
         specs: Vec<Spec>,
         written: Vec<Written>,
         coarse: BTreeMap<i64, Batch>,
@@ -69,6 +70,7 @@ impl Frozen {
     ) -> Frozen {
         Frozen {
             lane,
+            believed,
             specs,
             written,
             coarse,
@@ -132,7 +134,7 @@ impl Frozen {
             };
             let Some(spec) = self.specs.get(written.spec as usize) else { continue };
             let key = |slot_us| SlotKey { slot_us, series: *series, lane: *number };
-            self.unstored += written.recent.rebase(spec, key, lane);
+            self.unstored += written.recent.rebase(spec, key, lane, self.believed);
             self.rebased.insert(*series);
         }
         true

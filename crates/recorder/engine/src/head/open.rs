@@ -9,7 +9,7 @@ use store::{Request, Writer};
 
 use super::Frozen;
 use super::frozen::Written;
-use super::recent::{Place, Recent, SLOT_BYTES};
+use super::recent::{Believed, Place, Recent, SLOT_BYTES};
 use crate::unstored::Unstored;
 
 /// A count of this size may lead to one that a double does not hold exactly. Smaller counts would
@@ -23,6 +23,7 @@ const REQUEST_BYTES: usize = 128;
 #[derive(Debug, Default)]
 pub struct Head {
     lane: i32,
+    believed: Believed,
     specs: Vec<Spec>,
     series: Vec<Open>,
     places: HashMap<i64, Place>,
@@ -54,6 +55,12 @@ impl Head {
     /// An empty head for one lane, by its number.
     pub fn new(lane: i32) -> Head {
         Head { lane, ..Head::default() }
+    }
+
+    /// Points arrive now, and those after a horizon come from a clock that was wrong, both in
+    /// microseconds since the epoch. By default, every clock is believed.
+    pub fn believe(&mut self, now_us: i64, horizon_us: i64) {
+        self.believed = Believed { now_us, horizon_us };
     }
 
     /// Bytes of the updates and recent points of all series. The allocated memory may be twice as
@@ -110,18 +117,15 @@ impl Head {
         self.series[place.0 as usize].id
     }
 
-    /// The time of the newest point that the store or the head has, in microseconds since the epoch.
+    /// The time of the newest point that the store or the head has, in microseconds since the epoch;
+    /// none from a clock that [was wrong](Head::believe).
     pub fn newest_us(&self, place: Place) -> Option<i64> {
-        match &self.series[place.0 as usize].recent {
-            Recent::Intervals { .. } => None,
-            Recent::Points { late: Some(late), .. } => late.lane.newest().map(|point| point.at_us),
-            Recent::Points { log, .. } => log.last_us(),
-        }
+        self.series[place.0 as usize].recent.newest_us(self.believed.horizon_us)
     }
 
     /// The value of that point. All recent points are read for it.
     pub fn newest(&self, place: Place) -> Option<f64> {
-        let newest = self.series[place.0 as usize].recent.newest();
+        let newest = self.series[place.0 as usize].recent.newest(self.believed.horizon_us);
         // One without a value is NaN.
         newest.map(|point| point.reading.as_f64()).filter(|value| !value.is_nan())
     }
@@ -136,7 +140,7 @@ impl Head {
         let (series, lane) = (open.id, self.lane);
         let before = open.recent.bytes();
         let key = |slot_us| SlotKey { slot_us, series, lane };
-        let taken = open.recent.point(spec, key, point);
+        let taken = open.recent.point(spec, key, point, self.believed);
         self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
         taken?;
         if !std::mem::replace(&mut open.touched, true) {
@@ -155,7 +159,7 @@ impl Head {
         let (series, lane) = (open.id, self.lane);
         let before = open.recent.bytes();
         let key = |slot_us| SlotKey { slot_us, series, lane };
-        let admitted = open.recent.admits(spec, key, point);
+        let admitted = open.recent.admits(spec, key, point, self.believed);
         self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
         admitted
     }
@@ -329,7 +333,7 @@ impl Head {
         let bytes = slots * SLOT_BYTES + requests.len() * REQUEST_BYTES;
         self.bytes = self.bytes.saturating_sub(bytes);
         Frozen::new(
-            self.lane,
+            (self.lane, self.believed),
             self.specs.clone(),
             written,
             coarse,
@@ -346,7 +350,8 @@ impl Head {
         let before = open.recent.bytes();
         let (series, number) = (open.id, self.lane);
         let key = |slot_us| SlotKey { slot_us, series, lane: number };
-        let unstored = open.recent.rebase(&self.specs[open.spec as usize], key, lane);
+        let spec = &self.specs[open.spec as usize];
+        let unstored = open.recent.rebase(spec, key, lane, self.believed);
         self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
         unstored
     }

@@ -18,6 +18,36 @@ const POINT_BYTES: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(pub(crate) u32);
 
+/// What a head believes of the time, in microseconds since the epoch. Points after its horizon come
+/// from a clock that was wrong: they would be refused now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Believed {
+    pub(crate) now_us: i64,
+    pub(crate) horizon_us: i64,
+}
+
+impl Default for Believed {
+    /// Believes every point.
+    fn default() -> Believed {
+        Believed { now_us: i64::MAX, horizon_us: i64::MAX }
+    }
+}
+
+impl Believed {
+    /// Makes a lane ready for a point. If it has points of the future, a point is late by the time
+    /// that is believed, and all points since then are remembered, so that each time is covered once
+    /// when it comes.
+    fn prepare(self, lane: &mut Lane, spec: &Spec) -> Spec {
+        let is_future = |point: &&Point| point.at_us > self.horizon_us;
+        let Some(newest) = lane.newest().filter(is_future) else { return *spec };
+        let ahead_us = newest.at_us.saturating_sub(self.now_us);
+        if lane.points().next().filter(is_future).is_some() {
+            lane.begin_before();
+        }
+        Spec { lateness_us: spec.lateness_us.saturating_add(ahead_us), ..*spec }
+    }
+}
+
 /// The updates of a series that no store has, and its recent points.
 #[derive(Clone, Debug)]
 pub(crate) enum Recent {
@@ -93,12 +123,31 @@ impl Recent {
         }
     }
 
-    /// The newest point that the store or the head has. Without a late point, all are read for it.
-    pub(crate) fn newest(&self) -> Option<Point> {
+    /// The newest point up to `until_us` that the store or the head has. Without a late point, all are
+    /// read for it.
+    pub(crate) fn newest(&self, until_us: i64) -> Option<Point> {
+        let is_before = |point: &Point| point.at_us <= until_us;
         match self {
             Recent::Intervals { .. } => None,
-            Recent::Points { late: Some(late), .. } => late.lane.newest().copied(),
-            Recent::Points { log, .. } => log.points().last(),
+            Recent::Points { late: Some(late), .. } => {
+                late.lane.points().copied().filter(is_before).last()
+            }
+            Recent::Points { log, .. } => log.points().filter(is_before).last(),
+        }
+    }
+
+    /// The time of that point.
+    pub(crate) fn newest_us(&self, until_us: i64) -> Option<i64> {
+        let newest_us = match self {
+            Recent::Intervals { .. } => None,
+            Recent::Points { late: Some(late), .. } => late.lane.newest().map(|point| point.at_us),
+            Recent::Points { log, .. } => log.last_us(),
+        };
+        match newest_us {
+            Some(newest_us) if newest_us > until_us => {
+                self.newest(until_us).map(|point| point.at_us)
+            }
+            newest_us => newest_us,
         }
     }
 
@@ -136,11 +185,13 @@ impl Recent {
         spec: &Spec,
         key: impl Fn(i64) -> SlotKey,
         point: Point,
+        believed: Believed,
     ) -> Result<(), Refusal> {
         let point = Point { reading: point.reading.checked(spec.kind)?, ..point };
         if !self.is_next(point) {
             let Late { lane, slots } = self.late(spec, &key)?;
-            lane.push(spec, point, |slot_us, delta| slots.add(key(slot_us), delta))?;
+            let spec = believed.prepare(lane, spec);
+            lane.push(&spec, point, |slot_us, delta| slots.add(key(slot_us), delta))?;
         }
         if let Recent::Points { log, .. } = self {
             log.push_point(point);
@@ -157,10 +208,15 @@ impl Recent {
         spec: &Spec,
         key: impl Fn(i64) -> SlotKey,
         point: Point,
+        believed: Believed,
     ) -> Result<(), Refusal> {
         match self.is_next(point) {
             true => point.reading.checked(spec.kind).map(|_| ()),
-            false => self.late(spec, key)?.lane.admits(spec, point),
+            false => {
+                let lane = &mut self.late(spec, key)?.lane;
+                let spec = believed.prepare(lane, spec);
+                lane.admits(&spec, point)
+            }
         }
     }
 
@@ -227,11 +283,13 @@ impl Recent {
         spec: &Spec,
         key: impl Fn(i64) -> SlotKey,
         lane: &Lane,
+        believed: Believed,
     ) -> Unstored {
         let mut unstored = Unstored::default();
         match std::mem::replace(self, Recent::new(spec, lane)) {
             Recent::Points { log, known, .. } => {
-                let added = log.points().skip(known).map(|point| self.point(spec, &key, point));
+                let added =
+                    log.points().skip(known).map(|point| self.point(spec, &key, point, believed));
                 unstored.overtaken = added.filter(Result::is_err).count() as u64;
             }
             Recent::Intervals { log: others, stream } => {

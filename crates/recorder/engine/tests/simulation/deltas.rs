@@ -76,11 +76,11 @@ struct World {
     script: Vec<String>,
 }
 
-/// Runs a seed.
+/// Runs events.
 ///
 /// # Errors
 /// The law that was broken, after the events before it.
-pub(crate) fn run(seed: u64, is_stream: bool) -> Result<Seen, String> {
+pub(crate) fn run(events: &[u64], is_stream: bool) -> Result<Seen, String> {
     let mut store = Memory::new();
     let step = Step::from_secs(STEP_S).ok_or("a step")?;
     store.retain(&[Retention::from_secs(STEP_S, None).ok_or("a retention")?]).map_err(text)?;
@@ -89,7 +89,7 @@ pub(crate) fn run(seed: u64, is_stream: bool) -> Result<Seen, String> {
     let made = store.series(&[wanted], &SeriesLimit::DEFAULT).map_err(text)?;
     let series = made.first().and_then(|made| made.as_ref().ok()).ok_or("a series")?.id;
     let mut world = World {
-        random: Random::new(seed),
+        random: Random::new(0),
         is_stream,
         store,
         series,
@@ -102,7 +102,7 @@ pub(crate) fn run(seed: u64, is_stream: bool) -> Result<Seen, String> {
         seen: Seen::default(),
         script: Vec::new(),
     };
-    let result = world.live();
+    let result = world.live(events);
     let World { script, seen, .. } = world;
     result.map(|()| seen).map_err(|law| format!("{}\n{law}", script.join("\n")))
 }
@@ -112,9 +112,10 @@ impl World {
         self.script.push(format!("{}: {event}", process.name));
     }
 
-    fn live(&mut self) -> Result<(), String> {
+    fn live(&mut self, events: &[u64]) -> Result<(), String> {
         let mut processes = [self.start('a', &[])?, self.start('b', &[])?];
-        for _ in 0..60 {
+        for number in events {
+            self.random = Random::new(*number);
             let process = &mut processes[self.random.below(2) as usize];
             match self.random.below(24) {
                 0 => self.kill(process)?,

@@ -37,22 +37,21 @@ counters! {
     }
 }
 
-/// Runs a seed.
+/// Runs events.
 ///
 /// # Errors
 /// The law that was broken, after the events before it.
-pub(crate) fn run(seed: u64, omission: Option<Omission>) -> Result<Seen, String> {
-    let mut random = Random::new(seed);
-    let disk = SimulatedDisk::new(random.fork(), omission);
+pub(crate) fn run(events: &[u64], omission: Option<Omission>) -> Result<Seen, String> {
+    let disk = SimulatedDisk::new(Random::new(0), omission);
     let mut world = World {
-        random,
+        random: Random::new(0),
         disk,
         acknowledged: BTreeMap::new(),
         unknown: BTreeSet::new(),
         stored: 0,
         script: Vec::new(),
     };
-    let mut result = world.live();
+    let mut result = world.live(events);
     if result.is_ok() {
         world.note("the end: a healthy disk");
         world.disk.set(Condition::default());
@@ -70,9 +69,11 @@ impl World {
         self.script.push(event.into());
     }
 
-    fn live(&mut self) -> Result<(), String> {
+    fn live(&mut self, events: &[u64]) -> Result<(), String> {
         let mut journal = None;
-        for _ in 0..40 {
+        for number in events {
+            self.random = Random::new(*number);
+            self.disk.reseed(self.random.fork());
             let Some(open) = &mut journal else {
                 self.change_disk();
                 journal = self.open()?;

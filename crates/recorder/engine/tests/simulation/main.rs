@@ -4,8 +4,8 @@
 //! each run the laws are checked: what was acknowledged is there once, what failed does not come
 //! back, and it starts again.
 //!
-//! A seed that fails prints its events; one of the batches prints the fewest events that fail, as a
-//! script that [`batches::script::read`] reads. `TACHOGRAPH_SEEDS=FROM..TO` runs others, as many as you
+//! A seed that fails prints the fewest of its events that fail; those of the batches as a script that
+//! [`batches::script::read`] reads. `TACHOGRAPH_SEEDS=FROM..TO` runs others, as many as you
 //! like (`cargo run --release -p xtask -- prove crashes` does so for hours).
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
@@ -17,10 +17,15 @@ mod deltas;
 mod disk;
 mod journal;
 mod random;
+mod shrink;
 mod writers;
 
 use batches::script::{self, Event};
 use disk::Omission;
+use shrink::{events, shrink};
+
+/// Events that show what any rule is needed for.
+const FEW: usize = 30;
 
 /// The seeds of a test run.
 fn seeds() -> std::ops::Range<u64> {
@@ -42,31 +47,38 @@ fn tell(name: &str, each: &[(&'static str, u64)]) {
     assert!(rare.is_none(), "{name}: {rare:?} of {seeds} seeds");
 }
 
-/// Runs all seeds; one that fails is printed with its script.
-fn every_seed<S>(run: impl Fn(u64) -> Result<S, String>, mut seen: impl FnMut(S)) {
+/// Runs all seeds; one that fails is printed with the fewest of its events that fail.
+fn every_seed<S>(run: impl Fn(&[u64]) -> Result<S, String>, mut seen: impl FnMut(S)) {
     for seed in seeds() {
-        match run(seed) {
+        match run(&events(seed)) {
             Ok(of_seed) => seen(of_seed),
-            Err(script) => panic!("seed {seed}:\n{script}"),
+            Err(_) => {
+                let few = shrink(events(seed), |events| run(events).is_err());
+                panic!("seed {seed}, events {few:?}:\n{}", run(&few).err().unwrap_or_default());
+            }
         }
     }
 }
 
-/// Fails unless a seed fails without each of these rules.
-fn each_is_needed<R: Copy + std::fmt::Debug, S>(
+/// Fails unless a seed fails without each of these rules, and its events become few.
+fn each_is_needed<R: Copy + std::fmt::Debug, E: Clone, S>(
     rules: impl IntoIterator<Item = R>,
-    run: fn(u64, Option<R>) -> Result<S, String>,
+    events: fn(u64) -> Vec<E>,
+    run: fn(&[E], Option<R>) -> Result<S, String>,
 ) {
     for rule in rules {
-        let found = (0..20_000).any(|seed| run(seed, Some(rule)).is_err());
-        assert!(found, "without {rule:?} nothing is found");
+        let fails = |events: &[E]| run(events, Some(rule)).is_err();
+        let found = (0..20_000).map(events).find(|events| fails(events));
+        let Some(found) = found else { panic!("without {rule:?} nothing is found") };
+        let short = shrink(found, fails);
+        assert!(fails(&short) && short.len() <= FEW, "{rule:?}: {} events", short.len());
     }
 }
 
 #[test]
 fn a_journal_keeps_its_laws_on_a_disk_that_fails() {
     let mut all = journal::Seen::default();
-    every_seed(|seed| journal::run(seed, None), |seen| all.add(&seen));
+    every_seed(|events| journal::run(events, None), |seen| all.add(&seen));
     tell("journal", &all.each());
 }
 
@@ -79,17 +91,17 @@ fn a_disk_that_is_full_when_a_file_begins_loses_nothing() {
 
 #[test]
 fn every_fault_of_the_journal_is_found() {
-    each_is_needed(Omission::ALL, journal::run);
+    each_is_needed(Omission::ALL, events, journal::run);
 }
 
 #[test]
 fn a_clock_that_jumps_moves_nothing_that_it_should_not() {
-    every_seed(|seed| clock::run(seed, None), |_| ());
+    every_seed(|events| clock::run(events, None), |_| ());
 }
 
 #[test]
 fn every_rule_about_clocks_is_needed() {
-    each_is_needed(clock::Disbelief::ALL, clock::run);
+    each_is_needed(clock::Disbelief::ALL, events, clock::run);
 }
 
 #[test]
@@ -120,29 +132,29 @@ fn a_seed_that_fails_becomes_a_short_script() {
 
 #[test]
 fn every_rule_about_batches_is_needed() {
-    each_is_needed(batches::Leniency::ALL, batches::run);
+    each_is_needed(batches::Leniency::ALL, script::events, batches::play);
 }
 
 #[test]
 fn two_processes_on_one_lane_write_the_sums_of_one() {
     let mut all = writers::Seen::default();
-    every_seed(|seed| writers::run(seed, None), |seen| all.add(&seen));
+    every_seed(|events| writers::run(events, None), |seen| all.add(&seen));
     tell("writers", &all.each());
 }
 
 #[test]
 fn each_time_of_a_stream_counts_once() {
     let mut all = deltas::Seen::default();
-    every_seed(|seed| deltas::run(seed, true), |seen| all.add(&seen));
+    every_seed(|events| deltas::run(events, true), |seen| all.add(&seen));
     assert!(all.each().iter().all(|(_, count)| *count > 1_000), "{:?}", all.each());
 }
 
 #[test]
 fn deltas_that_are_intervals_like_others_count_twice() {
-    assert!((0..20_000).any(|seed| deltas::run(seed, false).is_err()));
+    assert!((0..20_000).any(|seed| deltas::run(&events(seed), false).is_err()));
 }
 
 #[test]
 fn every_rule_about_lanes_is_needed() {
-    each_is_needed(writers::Leniency::ALL, writers::run);
+    each_is_needed(writers::Leniency::ALL, events, writers::run);
 }

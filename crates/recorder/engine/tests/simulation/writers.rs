@@ -85,11 +85,11 @@ struct World {
     script: Vec<String>,
 }
 
-/// Runs a seed.
+/// Runs events.
 ///
 /// # Errors
 /// The law that was broken, after the events before it.
-pub(crate) fn run(seed: u64, without: Option<Leniency>) -> Result<Seen, String> {
+pub(crate) fn run(events: &[u64], without: Option<Leniency>) -> Result<Seen, String> {
     let (mut store, mut series) = (Memory::new(), Vec::new());
     let step = Step::from_secs(STEP_S).ok_or("a step")?;
     let retention = Retention::from_secs(STEP_S, None).ok_or("a retention")?;
@@ -101,7 +101,7 @@ pub(crate) fn run(seed: u64, without: Option<Leniency>) -> Result<Seen, String> 
         series.push((made.first().and_then(|made| made.as_ref().ok()).ok_or("a series")?.id, spec));
     }
     let mut world = World {
-        random: Random::new(seed),
+        random: Random::new(0),
         without,
         model: store.clone(),
         store,
@@ -113,7 +113,7 @@ pub(crate) fn run(seed: u64, without: Option<Leniency>) -> Result<Seen, String> 
         seen: Seen::default(),
         script: Vec::new(),
     };
-    let result = world.live();
+    let result = world.live(events);
     let World { script, seen, .. } = world;
     result.map(|()| seen).map_err(|law| format!("{}\n{law}", script.join("\n")))
 }
@@ -123,9 +123,10 @@ impl World {
         self.script.push(format!("{}: {event}", process.name));
     }
 
-    fn live(&mut self) -> Result<(), String> {
+    fn live(&mut self, events: &[u64]) -> Result<(), String> {
         let mut processes = [self.start('a', &[])?, self.start('b', &[])?];
-        for _ in 0..40 {
+        for number in events {
+            self.random = Random::new(*number);
             let process = &mut processes[self.random.below(2) as usize];
             match self.random.below(24) {
                 0 => self.kill(process)?,

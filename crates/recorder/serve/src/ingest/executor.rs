@@ -354,7 +354,7 @@ impl Executor<'_> {
                     while forgets_more && goes_on() {
                         let forgotten = store.forget_requests(forget_us);
                         metrics.forgotten(&forgotten);
-                        forgets_more = forgotten.is_ok_and(|count| count == FORGOTTEN_MAX);
+                        forgets_more = forgotten.is_ok_and(|count| count >= FORGOTTEN_MAX);
                     }
                     let done = store.maintain_while(now_us, &mut goes_on);
                     metrics.upkeep(&done);

@@ -7,7 +7,7 @@ use postgres::config::Host;
 use postgres::{Client, Config, NoTls, Statement, Transaction};
 
 use super::error::{explain, text};
-use crate::StoreError;
+use crate::{Abandonment, StoreError};
 
 /// Timeout for connecting, unless the URL sets one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,6 +29,7 @@ pub(super) struct PostgresConnection {
     client: Option<Client>,
     statements: HashMap<String, Statement>,
     place: String,
+    pub(super) abandonment: Abandonment,
 }
 
 impl PostgresConnection {
@@ -48,7 +49,8 @@ impl PostgresConnection {
             config.application_name("tachograph");
         }
         let place = place(&config);
-        Ok(PostgresConnection { config, client: None, statements: HashMap::new(), place })
+        let (statements, abandonment) = (HashMap::new(), Abandonment::default());
+        Ok(PostgresConnection { config, client: None, statements, place, abandonment })
     }
 
     /// Host and database.
@@ -61,6 +63,9 @@ impl PostgresConnection {
         &mut self,
         work: impl FnOnce(&mut OpenTransaction<'_>) -> Result<T, Failure>,
     ) -> Result<T, StoreError> {
+        if self.abandonment.is_told() {
+            return Err(StoreError::Abandoned);
+        }
         if self.client.as_ref().is_none_or(Client::is_closed) {
             self.connect()?;
         }
@@ -75,6 +80,7 @@ impl PostgresConnection {
             Ok(done)
         });
         done.map_err(|failure| match failure {
+            _ if self.abandonment.is_told() => StoreError::Abandoned,
             Failure::Postgres(error) => explain(&self.place, false, &error),
             Failure::Value(cause) => StoreError::Value { place: self.place.clone(), cause },
             Failure::Store(error) => error,
@@ -93,6 +99,7 @@ impl PostgresConnection {
         self.statements.clear();
         let mut client = self.config.connect(NoTls).map_err(|e| explain(&self.place, true, &e))?;
         client.batch_execute(SESSION).map_err(|e| explain(&self.place, true, &e))?;
+        self.abandonment.connected(client.cancel_token());
         self.client = Some(client);
         Ok(())
     }

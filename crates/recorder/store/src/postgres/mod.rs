@@ -25,8 +25,8 @@ use crate::steps::{check_present, check_released};
 use crate::store::{SEALED_AFTER_US, Source};
 use crate::stored_retention::StoredRetention;
 use crate::{
-    Applied, Digests, Maintained, NewSeries, NotMade, Packing, Retention, Selector, Series,
-    SeriesLimit, Store, StoreError, Take, Writer,
+    Abandonment, Applied, Digests, Maintained, NewSeries, NotMade, Packing, Retention, Selector,
+    Series, SeriesLimit, Store, StoreError, Take, Writer,
 };
 
 /// How often to restart a batch because partitions were missing: once to create them, and again if
@@ -109,6 +109,17 @@ impl Postgres {
     #[must_use]
     pub fn with_packing(self, packing: Packing) -> Postgres {
         Postgres { packing, ..self }
+    }
+
+    /// Does a part of the upkeep in a transaction; `None` if another process does it.
+    fn upkeep<T>(
+        &mut self,
+        work: impl FnOnce(&mut link::OpenTransaction<'_>) -> Result<T, Failure>,
+    ) -> Result<Option<T>, StoreError> {
+        self.link.transaction(|session| match session.query_one_bool(schema::UPKEEP)? {
+            true => work(session).map(Some),
+            false => Ok(None),
+        })
     }
 
     /// Packs the rows of a span, if its partition still exists; `None` if another process does the
@@ -289,6 +300,10 @@ impl Store for Postgres {
         self.link.place().to_owned()
     }
 
+    fn abandonment(&self) -> Abandonment {
+        self.link.abandonment.clone()
+    }
+
     fn retentions(&mut self) -> Result<Vec<Retention>, StoreError> {
         let kept = self.link.transaction(schema::retentions)?;
         Ok(kept.into_iter().map(|kept| kept.retention).collect())
@@ -408,16 +423,27 @@ impl Store for Postgres {
         now_us: i64,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Maintained, StoreError> {
-        let maintained =
-            self.link.transaction(|session| match session.query_one_bool(schema::UPKEEP)? {
-                true => schema::maintain(session, now_us),
-                false => Ok(Maintained { is_elsewhere: true, ..Maintained::default() }),
-            })?;
-        if maintained.is_elsewhere {
-            return Ok(maintained);
+        let mut done = Maintained::default();
+        if self.resume.is_none() {
+            // Later parts of a round need not do it again.
+            match self.upkeep(|session| schema::advance(session, now_us))? {
+                Some(made) => done.made = made,
+                None => return Ok(Maintained { is_elsewhere: true, ..done }),
+            }
+            while self.upkeep(schema::expire)? == Some(true) {
+                done.dropped += 1;
+                if !goes_on() {
+                    return Ok(Maintained { is_partial: true, ..done });
+                }
+            }
+            while self.upkeep(|session| requests::pack(session, now_us))? == Some(true) {
+                if !goes_on() {
+                    return Ok(Maintained { is_partial: true, ..done });
+                }
+            }
         }
         let until_us = now_us.saturating_sub(SEALED_AFTER_US);
         let sealed = self.seal_while(until_us, Together::Alone, goes_on)?;
-        Ok(Maintained { dropped: maintained.dropped, made: maintained.made, ..sealed })
+        Ok(Maintained { dropped: done.dropped, made: done.made, ..sealed })
     }
 }

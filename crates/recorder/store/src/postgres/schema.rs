@@ -11,7 +11,7 @@ use crate::packed::postgres_slots;
 use crate::plan::retained;
 use crate::steps::{FIRST_SCHEMA, steps_from};
 use crate::stored_retention::{self, SPAN_SLOTS, StoredRetention};
-use crate::{Maintained, Retention, StoreError, names};
+use crate::{Retention, StoreError, names};
 
 /// The first makes the schema [`FIRST_SCHEMA`], and each of the others leads to the next one.
 const STEPS: &[&str] = &[include_str!("schema.sql")];
@@ -237,35 +237,36 @@ fn wait_briefly(session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Drops what has expired at `now_us` and creates what is needed next.
-pub(super) fn maintain(
-    session: &mut OpenTransaction<'_>,
-    now_us: i64,
-) -> Result<Maintained, Failure> {
+/// Moves the horizons to `now_us` and creates what is needed next; returns the number of partitions.
+pub(super) fn advance(session: &mut OpenTransaction<'_>, now_us: i64) -> Result<u64, Failure> {
     wait_briefly(session)?;
-    let mut maintained = Maintained::default();
     let mut ahead = Vec::new();
     for mut kept in retentions(session)? {
-        let step_us = kept.step().us();
         kept.horizon_us = kept.horizon_at(now_us);
         session.execute(
             "UPDATE retention SET horizon_us = $2 WHERE step_us = $1",
-            &[&step_us, &kept.horizon_us],
+            &[&kept.step().us(), &kept.horizon_us],
         )?;
-        for start_us in partitions(session, step_us)?.range(..kept.horizon_us) {
-            let slots = names::partition(step_us, *start_us);
-            let packed = names::packed_partition(step_us, *start_us);
-            session.transaction.batch_execute(&format!("DROP TABLE {slots}, {packed}"))?;
-            session.execute(
-                "DELETE FROM slot_partition WHERE step_us = $1 AND start_us = $2",
-                &[&step_us, start_us],
-            )?;
-            maintained.dropped += 1;
-        }
         ahead.push((kept, kept.ahead(now_us)));
     }
-    maintained.made = make_partitions(session, &ahead)?;
-    Ok(maintained)
+    make_partitions(session, &ahead)
+}
+
+/// Drops the first partition that has expired; false if none has.
+pub(super) fn expire(session: &mut OpenTransaction<'_>) -> Result<bool, Failure> {
+    let sql = "SELECT step_us, start_us FROM slot_partition JOIN retention USING (step_us)
+               WHERE start_us < horizon_us ORDER BY step_us, start_us LIMIT 1";
+    let Some(first) = session.query(sql, &[])?.pop() else { return Ok(false) };
+    wait_briefly(session)?;
+    let (step_us, start_us): (i64, i64) = (first.try_get(0)?, first.try_get(1)?);
+    let slots = names::partition(step_us, start_us);
+    let packed = names::packed_partition(step_us, start_us);
+    session.transaction.batch_execute(&format!("DROP TABLE {slots}, {packed}"))?;
+    session.execute(
+        "DELETE FROM slot_partition WHERE step_us = $1 AND start_us = $2",
+        &[&step_us, &start_us],
+    )?;
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -71,11 +71,24 @@ CREATE TABLE slot_place (i integer PRIMARY KEY);
 INSERT INTO slot_place SELECT * FROM generate_series(0, 179);
 ANALYZE slot_place;
 
+-- The names of requests: new ones as rows, earlier ones in runs of thousands, in order, a page full of
+-- them in a row.
 CREATE TABLE request_key (
     key uuid PRIMARY KEY,
     day integer NOT NULL                -- of its arrival, since 1970
 );
 CREATE INDEX request_key_day ON request_key (day);
+CREATE TABLE request_run (
+    run bigint PRIMARY KEY,
+    day integer NOT NULL,               -- the latest of its names
+    made_us bigint NOT NULL             -- when it was made, since 1970
+);
+CREATE TABLE request_block (
+    run bigint NOT NULL,
+    first bytea NOT NULL,               -- the first of its names
+    keys bytea NOT NULL,                -- 12 bytes each, in order
+    PRIMARY KEY (run, first)
+);
 
 CREATE TABLE recorder (
     one integer PRIMARY KEY CHECK (one = 1),

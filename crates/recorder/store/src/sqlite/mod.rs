@@ -19,8 +19,8 @@ use series::{Accumulator, Lane, SlotKey, Step, rrd};
 use crate::steps::{check_present, check_released};
 use crate::store::{SEALED_AFTER_US, Source, Whole};
 use crate::{
-    Applied, Changes, Digests, Maintained, NewSeries, NotMade, Packing, Retention, Selector,
-    Series, SeriesLimit, Store, StoreError, Take, Writer,
+    Abandonment, Applied, Changes, Digests, Maintained, NewSeries, NotMade, Packing, Retention,
+    Selector, Series, SeriesLimit, Store, StoreError, Take, Writer,
 };
 
 /// A SQLite file with series: the file of the runs, or a separate one.
@@ -34,7 +34,12 @@ pub struct Sqlite {
     packing: Packing,
     /// Where the next part of the upkeep continues: a step, and the start of a span.
     resume: Option<(i64, i64)>,
+    abandonment: Abandonment,
 }
+
+/// A read finds out after so many instructions of SQLite's machine, some tens of microseconds, that
+/// it was abandoned.
+const INSTRUCTIONS: i32 = 1_000;
 
 impl Sqlite {
     /// Opens the file for writing; creates it and its parent folders if necessary.
@@ -45,7 +50,7 @@ impl Sqlite {
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
         let db = recordfile::open(&path)?;
-        let mut store = Sqlite { db, path, packing: Packing::USUAL, resume: None };
+        let mut store = Sqlite::new(db, path);
         store.check_version()?;
         store.db.set_prepared_statement_cache_capacity(256);
         schema::migrate(&mut store.db).map_err(|e| store.explain(e))?;
@@ -60,10 +65,18 @@ impl Sqlite {
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
         let db = recordfile::open_read_only(&path)?;
-        let store = Sqlite { db, path, packing: Packing::USUAL, resume: None };
+        let mut store = Sqlite::new(db, path);
+        let abandonment = store.abandonment();
+        let handler = Some(move || abandonment.is_told());
+        store.db.progress_handler(INSTRUCTIONS, handler).map_err(|e| store.explain(e))?;
         let found = store.check_version()?;
         check_present(found, schema::KNOWN, &store.path.display().to_string())?;
         Ok(store)
+    }
+
+    fn new(db: Connection, path: PathBuf) -> Sqlite {
+        let abandonment = Abandonment::default();
+        Sqlite { db, path, packing: Packing::USUAL, resume: None, abandonment }
     }
 
     /// The same store with another packing.
@@ -150,6 +163,9 @@ impl Sqlite {
     }
 
     fn explain(&self, error: rusqlite::Error) -> StoreError {
+        if self.abandonment.is_told() {
+            return StoreError::Abandoned;
+        }
         RecordError::from_sqlite(&self.path, error).into()
     }
 
@@ -157,6 +173,9 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        if self.abandonment.is_told() {
+            return Err(StoreError::Abandoned);
+        }
         // One transaction, so that several tables are read consistently.
         let done = self.db.unchecked_transaction().and_then(|_one_moment| work(&self.db));
         done.map_err(|e| self.explain(e))
@@ -203,6 +222,10 @@ impl From<StoreError> for Failure {
 impl Store for Sqlite {
     fn place(&self) -> String {
         self.path.display().to_string()
+    }
+
+    fn abandonment(&self) -> Abandonment {
+        self.abandonment.clone()
     }
 
     fn retentions(&mut self) -> Result<Vec<Retention>, StoreError> {
@@ -313,13 +336,19 @@ impl Store for Sqlite {
         now_us: i64,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Maintained, StoreError> {
-        let maintained = match self.resume {
-            None => self.write(|tx| Ok(schema::maintain(tx, now_us)?))?,
-            // The first part has done it.
-            Some(_) => Maintained::default(),
-        };
+        let mut done = Maintained::default();
+        if self.resume.is_none() {
+            // Later parts of a round need not do it again.
+            done.made = self.write(|tx| Ok(schema::advance(tx, now_us)?))?;
+            while self.write(|tx| Ok(schema::expire(tx)?))? {
+                done.dropped += 1;
+                if !goes_on() {
+                    return Ok(Maintained { is_partial: true, ..done });
+                }
+            }
+        }
         let sealed = self.seal_while(now_us.saturating_sub(SEALED_AFTER_US), goes_on)?;
-        Ok(Maintained { dropped: maintained.dropped, made: maintained.made, ..sealed })
+        Ok(Maintained { dropped: done.dropped, made: done.made, ..sealed })
     }
 }
 
@@ -328,6 +357,31 @@ mod tests {
     use super::*;
     use crate::Identity;
     use series::{Delta, Interval, Kind, SECOND_US, Spec};
+
+    #[test]
+    fn an_abandoned_read_ends_and_none_follows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.sqlite");
+        Sqlite::open(&path).unwrap();
+        let mut store = Sqlite::open_read_only(&path).unwrap();
+        assert!(store.retentions().is_ok());
+        let abandonment = store.abandonment();
+        let (begun, waits) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                waits.recv().unwrap();
+                abandonment.tell();
+            });
+            let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+                           SELECT count(*) FROM n";
+            let read = store.read(|db| {
+                begun.send(()).unwrap();
+                db.query_row(endless, [], |row| row.get::<_, i64>(0))
+            });
+            assert!(matches!(read, Err(StoreError::Abandoned)), "{read:?}");
+        });
+        assert!(matches!(store.retentions(), Err(StoreError::Abandoned)));
+    }
 
     #[test]
     fn a_full_disk_refuses_the_batch_and_keeps_what_was_there() {

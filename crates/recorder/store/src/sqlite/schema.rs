@@ -7,12 +7,12 @@ use series::{SECOND_US, Step};
 
 use super::error::broken;
 use super::packed_table;
+use crate::Retention;
 use crate::names;
 use crate::packed::{SERIES_COLUMNS, no_rows, sqlite_numbers, sqlite_slots, sqlite_spans};
 use crate::plan::retained;
 use crate::steps::{FIRST_SCHEMA, steps_from};
 use crate::stored_retention::{self, StoredRetention};
-use crate::{Maintained, Retention};
 
 /// The first makes the schema [`FIRST_SCHEMA`], and each of the others leads to the next one.
 const STEPS: &[&str] = &[include_str!("schema.sql")];
@@ -157,39 +157,40 @@ pub(super) fn make_partitions(
     Ok(missing.len() as u64)
 }
 
-/// Drops what has expired at `now_us` and creates what is needed next.
-pub(super) fn maintain(tx: &Transaction<'_>, now_us: i64) -> Result<Maintained> {
-    let mut maintained = Maintained::default();
+/// Moves the horizons to `now_us` and creates what is needed next; returns the number of partitions.
+pub(super) fn advance(tx: &Transaction<'_>, now_us: i64) -> Result<u64> {
+    let mut made = 0;
     for mut kept in retentions(tx)? {
         let step_us = kept.step().us();
-        let horizon_us = kept.horizon_at(now_us);
-        kept.horizon_us = horizon_us;
+        kept.horizon_us = kept.horizon_at(now_us);
         tx.execute(
             "UPDATE retention SET horizon_us = ?2 WHERE step_us = ?1",
-            [step_us, horizon_us],
+            [step_us, kept.horizon_us],
         )?;
-        let exist = partitions(tx, step_us)?;
-        let expired: Vec<i64> = exist.range(..horizon_us).copied().collect();
-        if !expired.is_empty() {
-            // The views go first, because SQLite checks them when one of their tables is dropped.
-            drop_views(tx, step_us)?;
-        }
-        for start_us in &expired {
-            tx.execute_batch(&format!(
-                "DROP TABLE {}; DROP TABLE {}",
-                names::partition(step_us, *start_us),
-                names::packed_partition(step_us, *start_us)
-            ))?;
-            tx.execute(
-                "DELETE FROM slot_partition WHERE step_us = ?1 AND start_us = ?2",
-                [step_us, *start_us],
-            )?;
-        }
-        maintained.dropped += expired.len() as u64;
-        maintained.made += make_partitions(tx, step_us, &kept.ahead(now_us))?;
-        make_views(tx, step_us)?;
+        made += make_partitions(tx, step_us, &kept.ahead(now_us))?;
     }
-    Ok(maintained)
+    Ok(made)
+}
+
+/// Drops the first partition that has expired; false if none has.
+pub(super) fn expire(tx: &Transaction<'_>) -> Result<bool> {
+    let sql = "SELECT step_us, start_us FROM slot_partition JOIN retention USING (step_us)
+               WHERE start_us < horizon_us ORDER BY step_us, start_us LIMIT 1";
+    let first = tx.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let Some((step_us, start_us)) = first else { return Ok(false) };
+    // The views go first, because SQLite checks them when one of their tables is dropped.
+    drop_views(tx, step_us)?;
+    tx.execute_batch(&format!(
+        "DROP TABLE {}; DROP TABLE {}",
+        names::partition(step_us, start_us),
+        names::packed_partition(step_us, start_us)
+    ))?;
+    tx.execute(
+        "DELETE FROM slot_partition WHERE step_us = ?1 AND start_us = ?2",
+        [step_us, start_us],
+    )?;
+    make_views(tx, step_us)?;
+    Ok(true)
 }
 
 fn drop_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {

@@ -278,6 +278,62 @@ fn a_reader_that_takes_long_does_not_stop_the_writers_for_long() {
 }
 
 #[test]
+fn each_expired_partition_is_dropped_in_a_transaction_of_its_own() {
+    for mut place in [Place::sqlite(), Place::postgres("steps")] {
+        let store = place.store();
+        let short = [Retention::from_secs(10, Some(60)).unwrap()];
+        store.retain(&short).unwrap();
+        let series = requests(store);
+        store.retain(&short).unwrap();
+        let (step, day_us) = (Step::from_secs(10).unwrap(), 86_400 * SECOND_US);
+        let mut changes = Changes::default();
+        for day in 0..3 {
+            let interval = Interval::count(day * day_us, day * day_us + SECOND_US, 1).unwrap();
+            for (slot_us, part) in interval.slots(step) {
+                changes.add(step, SlotKey { slot_us, series, lane: 0 }, Delta::widen(part));
+            }
+        }
+        store.apply(Writer(1), 1, &changes).unwrap();
+        let mut left = Vec::new();
+        loop {
+            let done = store.maintain_while(10 * day_us, &mut || false).unwrap();
+            if done.dropped == 0 {
+                break;
+            }
+            assert_eq!((done.dropped, done.is_partial), (1, true));
+            left.push(total(store, series));
+        }
+        assert_eq!(left, [2.0, 1.0, 0.0]);
+    }
+}
+
+#[test]
+fn an_abandoned_read_leaves_no_statement_behind() {
+    let url = server().database("abandoned").unwrap();
+    let mut store = Postgres::open(&url).unwrap();
+    let retention = Retention::from_secs(10, Some(60)).unwrap();
+    store.retain(&[retention]).unwrap();
+    let series = requests(&mut store);
+    store.apply(Writer(1), 1, &count(series, 3)).unwrap();
+    let mut reader = Postgres::open_read_only(&url).unwrap();
+    let abandonment = reader.abandonment();
+    let mut other = Client::connect(&url, NoTls).unwrap();
+    let mut locking = other.transaction().unwrap();
+    locking.batch_execute("LOCK TABLE slot_10s IN ACCESS EXCLUSIVE MODE").unwrap();
+    let waiting =
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'slot_10s'::regclass";
+    std::thread::scope(|scope| {
+        let read = scope.spawn(|| reader.slots(retention.step, &[series], i64::MIN, i64::MAX));
+        while locking.query_one(waiting, &[]).unwrap().get::<_, i64>(0) == 0 {}
+        abandonment.tell();
+        let read = read.join().unwrap();
+        assert!(matches!(read, Err(StoreError::Abandoned)), "{read:?}");
+        assert_eq!(locking.query_one(waiting, &[]).unwrap().get::<_, i64>(0), 0);
+    });
+    assert!(matches!(reader.retentions(), Err(StoreError::Abandoned)));
+}
+
+#[test]
 fn one_process_at_a_time_does_the_upkeep_of_a_postgresql_database() {
     let url = server().database("upkeep").unwrap();
     let mut store = Postgres::open(&url).unwrap();

@@ -1,10 +1,12 @@
 //! The names of requests.
 
 use series::SECOND_US;
-use store::{Applied, Changes, FORGOTTEN_MAX, Request, Sqlite, Store, StoreError, Writer};
+use store::{
+    Applied, Changes, FORGOTTEN_MAX, Postgres, Request, Sqlite, Store, StoreError, Writer,
+};
 
 use crate::failures::{count, requests, total};
-use crate::place::Place;
+use crate::place::{Place, server};
 
 const DAY_US: i64 = 86_400 * SECOND_US;
 
@@ -67,6 +69,11 @@ fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// A key as random as a hash.
+fn key(number: u64) -> u128 {
+    u128::from(mixed(2 * number)) << 64 | u128::from(mixed(2 * number + 1))
+}
+
 #[test]
 fn a_key_takes_at_most_24_bytes_in_sqlite() {
     let folder = tempfile::tempdir().unwrap();
@@ -74,8 +81,6 @@ fn a_key_takes_at_most_24_bytes_in_sqlite() {
     let size = |batches: std::ops::Range<u64>| {
         let mut store = Sqlite::open(&path).unwrap();
         for batch in batches {
-            let key =
-                |number| u128::from(mixed(2 * number)) << 64 | u128::from(mixed(2 * number + 1));
             let keys = (batch * 200..batch * 200 + 200).map(key);
             store.apply(Writer(1), batch, &of_day(20_000, keys)).unwrap();
         }
@@ -85,4 +90,39 @@ fn a_key_takes_at_most_24_bytes_in_sqlite() {
     let before = size(1..2);
     let bytes = (size(2..502) - before) as f64 / 100_000.0;
     assert!(bytes <= 24.0, "{bytes}");
+}
+
+#[test]
+fn packed_keys_of_postgresql_take_at_most_24_bytes_and_are_known() {
+    const KEYS: u64 = 100_000;
+    let url = server().database("packed_keys").unwrap();
+    let mut store = Postgres::open(&url).unwrap();
+    let mut other = Postgres::open(&url).unwrap();
+    store.apply(Writer(1), 1, &of_day(20_000, (0..KEYS).map(key))).unwrap();
+    assert!(!other.maintain(20_000 * DAY_US).unwrap().is_partial);
+    let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+    let mut ask = |sql: &str| client.query_one(sql, &[]).unwrap().get::<_, i64>(0);
+    assert_eq!(ask("SELECT count(*) FROM request_key"), 0);
+    let bytes = ask("SELECT pg_total_relation_size('request_block')") as f64 / KEYS as f64;
+    assert!(bytes <= 24.0, "{bytes}");
+    for number in (0..KEYS).step_by(999).chain([KEYS - 1]) {
+        assert!(store.has_request(Writer(key(number))).unwrap(), "{number}");
+    }
+    assert!(!store.has_request(Writer(key(KEYS))).unwrap());
+    // One that was packed after it was looked for is not added.
+    let error = store.apply(Writer(1), 2, &of_day(20_000, [key(KEYS), key(7)])).unwrap_err();
+    assert!(matches!(error, StoreError::Overtaken), "{error}");
+    // Few wait for an hour.
+    store.apply(Writer(1), 2, &of_day(20_000, [key(KEYS)])).unwrap();
+    store.maintain(20_000 * DAY_US + 1).unwrap();
+    assert_eq!(ask("SELECT count(*) FROM request_key"), 1);
+    store.maintain(20_000 * DAY_US + 3_600 * SECOND_US).unwrap();
+    assert_eq!(ask("SELECT count(*) FROM request_key"), 0);
+    assert!(store.has_request(Writer(key(KEYS))).unwrap());
+    let mut forgotten = 0;
+    while let count @ 1.. = store.forget_requests(20_001 * DAY_US).unwrap() {
+        forgotten += count;
+    }
+    assert_eq!(forgotten, KEYS + 1);
+    assert!(!store.has_request(Writer(key(KEYS))).unwrap());
 }

@@ -260,3 +260,34 @@ fn a_batch_of_a_series_in_rrd_mode_is_not_computed_again() {
         (2, Some(100 * SECOND_US))
     );
 }
+
+#[test]
+fn points_of_a_clock_that_was_ahead_make_no_later_one_late_and_each_time_is_covered_once() {
+    for ahead_s in [120, 1_200, 365 * 86_400] {
+        let (mut store, ids) = store(&KINDS);
+        let spec = Spec { lateness_us: 600 * SECOND_US, ..ids[0].1 };
+        let mut head = Head::new(0);
+        let place = head.open(ids[0].0, &spec, &Lane::default());
+        let point = |at_s| Point { at_us: at_s * SECOND_US, reading: Reading::Level(2.0) };
+        let end_s = 1_500;
+        for (number, right_s) in (0..=end_s).step_by(10).enumerate() {
+            let is_wrong = (50..120).contains(&right_s);
+            let now_s = if is_wrong { right_s + ahead_s } else { right_s };
+            if right_s == 120 && ahead_s > 600 {
+                assert_eq!(head.admits(place, point(now_s)), Err(Refusal::Late), "by the newest");
+            }
+            head.believe(now_s * SECOND_US, (now_s + 600) * SECOND_US);
+            assert_eq!(head.admits(place, point(now_s)), Ok(()), "{ahead_s}: {now_s}");
+            head.point(place, point(now_s)).unwrap();
+            let newest_us = head.newest_us(place).unwrap();
+            assert!(newest_us <= (now_s + 600) * SECOND_US, "{newest_us}");
+            let mut frozen = head.freeze();
+            store.apply_all(&[(Writer(1), number as u64 + 1)], &mut frozen).unwrap();
+        }
+        let slots = store.slots(step(), &[ids[0].0], i64::MIN, i64::MAX).unwrap();
+        assert!(slots.iter().all(|(_, slot)| slot.covered_us <= STEP_S * SECOND_US));
+        let covered_us: i64 = slots.iter().map(|(_, slot)| slot.covered_us).sum();
+        let in_future_s = if ahead_s > end_s { 60 } else { 0 };
+        assert_eq!(covered_us, (40 + end_s - 120 + in_future_s) * SECOND_US, "{ahead_s}");
+    }
+}

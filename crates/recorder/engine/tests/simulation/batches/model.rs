@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use formats::RefusalCounts;
-use series::{Refusal, SECOND_US};
+use series::{Kind, Lane, Point, Reading, Refusal, SECOND_US, Spec, Step};
 
 use super::messages::{Said, Sample, Sent};
 
@@ -70,6 +70,10 @@ struct Points {
     is_total: bool,
     heartbeat_us: i64,
     points: BTreeMap<i64, Option<f64>>,
+    /// What a process remembers of them at least.
+    lane: Lane,
+    /// Whether a clock was ahead for so long that points before that are forgotten.
+    is_forgotten: bool,
 }
 
 /// What the messages mean.
@@ -108,17 +112,20 @@ impl Model {
                 }
                 Said::Point(point) if is_future(point.at_us) => Err(Refusal::Future),
                 Said::Count { end_us, .. } if is_future(end_us) => Err(Refusal::Future),
-                Said::Point(point) => self.point(point),
-                Said::Now => self.point(gauge("now", arrival_us, 7)),
-                Said::Level(level) => self.point(gauge("gauge", arrival_us, level)),
+                Said::Point(point) => self.point(arrival_us, point),
+                Said::Now => self.point(arrival_us, gauge("now", arrival_us, 7)),
+                Said::Level(level) => self.point(arrival_us, gauge("gauge", arrival_us, level)),
                 Said::Change(change) => {
                     let points = self.points.get("gauge");
-                    let newest = points.and_then(|known| known.points.last_key_value());
+                    // A change is not one of a value that a wrong clock has left in the future.
+                    let until_us = arrival_us.saturating_add(FUTURE_US);
+                    let newest =
+                        points.and_then(|known| known.points.range(..=until_us).next_back());
                     let (newest_us, level) = newest.map_or((i64::MIN, 0.0), |(at_us, level)| {
                         (*at_us, level.unwrap_or_default())
                     });
                     let level = level as i64 + change;
-                    self.point(gauge("gauge", arrival_us.max(newest_us), level))
+                    self.point(arrival_us, gauge("gauge", arrival_us.max(newest_us), level))
                 }
                 Said::Count { series, start_us, .. } => {
                     let one = Row { integral: 1.0, covered_us: STEP_US, n: Some(1) };
@@ -150,20 +157,25 @@ impl Model {
         refused
     }
 
-    fn point(&mut self, point: Sample) -> Result<(), Refusal> {
+    fn point(&mut self, arrival_us: i64, point: Sample) -> Result<(), Refusal> {
         let Sample { series, is_total, heartbeat_us, at_us, value, since_us } = point;
-        let empty = || Points { is_total, heartbeat_us, points: BTreeMap::new() };
-        let Points { points, .. } = self.points.entry(series).or_insert_with(empty);
-        let newest_us = points.last_key_value().map(|(newest_us, _)| *newest_us);
-        if newest_us.is_some_and(|newest_us| at_us < newest_us - LATENESS_US) {
-            return Err(Refusal::Late);
-        }
+        let known = self.points.entry(series).or_insert_with(|| Points {
+            is_total,
+            heartbeat_us,
+            points: BTreeMap::new(),
+            lane: Lane::default(),
+            is_forgotten: false,
+        });
+        let until_us = arrival_us.saturating_add(FUTURE_US);
+        let newest_us = known.points.range(..=until_us).next_back().map(|(us, _)| *us);
         if let Some(since_us) = since_us
             && newest_us.is_none_or(|newest_us| newest_us < since_us)
+            && known.remember(arrival_us, since_us, Some(0)).is_ok()
         {
-            points.insert(since_us, Some(0.0));
+            known.points.insert(since_us, Some(0.0));
         }
-        points.insert(at_us, value.map(|value| value as f64));
+        known.remember(arrival_us, at_us, value)?;
+        known.points.insert(at_us, value.map(|value| value as f64));
         Ok(())
     }
 
@@ -171,7 +183,10 @@ impl Model {
     /// message arrived after those before it (`in_order`), and levels of windows if none was cut in
     /// two.
     pub(crate) fn rows(&self, in_order: bool, is_cut: bool) -> BTreeMap<String, Rows> {
-        let points = self.points.iter().filter(|(name, _)| in_order || **name != "gauge");
+        let points = self
+            .points
+            .iter()
+            .filter(|(name, points)| !points.is_forgotten && (in_order || **name != "gauge"));
         let points = points.map(|(name, points)| (*name, points.rows()));
         let counts = self.counts.iter().map(|(name, rows)| (*name, rows.clone()));
         let mut all: BTreeMap<String, Rows> =
@@ -206,6 +221,30 @@ impl Model {
 }
 
 impl Points {
+    /// Whether a point is late: by the newest one, unless that is in the future of its arrival.
+    fn remember(&mut self, arrival_us: i64, at_us: i64, value: Option<i64>) -> Result<(), Refusal> {
+        let Points { is_total, heartbeat_us, lane, is_forgotten, .. } = self;
+        let kind = if *is_total { Kind::Total } else { Kind::Gauge };
+        let step = Step::from_micros(STEP_US).ok_or(Refusal::WrongKind)?;
+        let mut spec = Spec { heartbeat_us: *heartbeat_us, ..Spec::new(kind, step) };
+        spec.lateness_us = LATENESS_US;
+        let (first, newest) = (lane.points().next().copied(), lane.newest().copied());
+        if let (Some(first), Some(newest)) = (first, newest)
+            && newest.at_us > arrival_us + FUTURE_US
+        {
+            spec.lateness_us += newest.at_us - arrival_us;
+            if first.at_us > arrival_us + FUTURE_US {
+                *is_forgotten |= lane.has_forgotten();
+                lane.begin_before();
+            }
+        }
+        let reading = match value {
+            None => Reading::Unknown,
+            Some(value) => Reading::Level(value as f64),
+        };
+        lane.push(&spec, Point { at_us, reading }, |_, _| ()).map(|_| ())
+    }
+
     /// Each point covers the time since the one before it, unless that is too long, or one of the two
     /// has no value, or a total has become smaller.
     fn rows(&self) -> Rows {

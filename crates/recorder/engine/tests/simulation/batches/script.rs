@@ -19,9 +19,6 @@ use crate::random::Random;
 /// Events of a run.
 const EVENTS: u64 = 48;
 
-/// Runs that may be tried to make a script shorter.
-const ATTEMPTS: usize = 2_000;
-
 /// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
@@ -145,31 +142,10 @@ fn given(random: &mut Random, formats: &[Format], before: &mut Vec<Given>) -> Gi
 
 /// A script of events that fails like a longer one, as `fails` tells, and from which nothing can be
 /// taken away.
-pub(crate) fn shrink(mut events: Vec<Event>, fails: impl Fn(&[Event]) -> bool) -> Vec<Event> {
-    let mut attempts = 0;
-    let mut try_one = |candidate: &[Event]| {
-        attempts += 1;
-        attempts <= ATTEMPTS && fails(candidate)
-    };
-    let mut length = events.len().div_ceil(2);
-    loop {
-        let (mut at, before) = (0, events.len());
-        while at < events.len() {
-            let mut candidate = events.clone();
-            candidate.drain(at..(at + length).min(events.len()));
-            if try_one(&candidate) {
-                events = candidate;
-            } else {
-                at += length;
-            }
-        }
-        match length {
-            1 if events.len() == before => break,
-            _ => length = length.div_ceil(2),
-        }
-    }
+pub(crate) fn shrink(events: Vec<Event>, fails: impl Fn(&[Event]) -> bool) -> Vec<Event> {
+    let mut events = crate::shrink::shrink(events, &fails);
     for at in 0..events.len() {
-        while let Some(candidate) = shorter(&events, at).find(|candidate| try_one(candidate)) {
+        while let Some(candidate) = shorter(&events, at).find(|candidate| fails(candidate)) {
             events = candidate;
         }
     }
