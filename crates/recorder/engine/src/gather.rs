@@ -147,6 +147,11 @@ impl Gatherer {
         }
     }
 
+    /// Forgets the head, and what is known about series.
+    pub(crate) fn forget(&mut self) {
+        *self = Gatherer::new(self.options.clone(), self.lane);
+    }
+
     /// Selects a book, by the number that its owner has given it: 0, 1, 2 …
     pub fn select(&mut self, book: usize) {
         if self.books.len() <= book {
