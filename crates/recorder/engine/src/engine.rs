@@ -17,8 +17,8 @@ use crate::options::EngineOptions;
 use crate::outgoing::{Outgoing, RETRY, TICK};
 use crate::placed::Piece;
 use crate::record::Record;
-use crate::session::Session;
-use crate::state::{Asking, Goal, LastBatch, Load, Opening, Pace, State, Stop};
+use crate::session::{Batches, Session};
+use crate::state::{Asking, Goal, LastBatch, Load, Pace, State, Stop};
 use crate::upkeep::Upkeep;
 
 /// How long a last batch may take at the end.
@@ -28,8 +28,8 @@ const LAST_BATCH: Duration = Duration::from_secs(60);
 /// store: an executor tells it what happens, and does what it wants.
 ///
 /// ```text
-///  Opening ─→ Open: AtOnce ⇄ Full ─→ Behind ─→ AtOnce …   and Follow ─→ Serve ⇄ HandOver ─→ Ended
-///                                                                           └──→ Stop ─────↗
+///  Open: Behind ⇄ AtOnce ⇄ Full   and   Follow ─→ Serve ⇄ HandOver ─→ Ended
+///                                                   └──→ Stop ─────↗
 /// ```
 #[derive(Debug)]
 pub struct Engine<S> {
@@ -44,6 +44,8 @@ pub struct Engine<S> {
     applied: u64,
     /// The position of the last record that was there at the start.
     replayed: u64,
+    /// The position up to which messages were counted before they were read again.
+    counted: u64,
     /// When the journal was last tried.
     tried: Duration,
 }
@@ -62,22 +64,13 @@ impl<S: Clone + PartialEq> Engine<S> {
         now: Now,
     ) -> Result<Engine<S>, EngineError> {
         let Session { journal, batches, windows } = session;
-        let mut intake = Intake::new(options.updates.clone(), lane);
-        let carried =
-            windows.as_ref().map(|bytes| intake.go_back(bytes).ok_or(EngineError::Record));
-        let carried = carried.transpose()?;
-        // Of what the store has, only the lines of open windows are read again.
-        let needed = carried.as_ref().map_or(batches.upto() + 1, |carried| carried.from);
-        let owed = carried.map(|carried| carried.owed);
         let mut engine = Engine {
-            state: State::Opening(Opening { owed }),
-            intake,
+            state: State::Open(Pace::Behind(Behind::new(journal.last())), Goal::Follow),
             outgoing: Outgoing::new(Some(batches.clone()), now.passed),
-            applied: needed.max(journal.first()).saturating_sub(1),
             replayed: journal.last(),
             ..Engine::of_pieces(options, lane, now)
         };
-        engine.open();
+        engine.go_back(windows.as_deref(), journal.first())?;
         Ok(engine)
     }
 
@@ -93,6 +86,7 @@ impl<S: Clone + PartialEq> Engine<S> {
             upkeep: Upkeep::default(),
             applied: 0,
             replayed: 0,
+            counted: 0,
             tried: now.passed,
             options,
         }
@@ -113,7 +107,7 @@ impl<S: Clone + PartialEq> Engine<S> {
 
     /// Whether messages wait in the journal.
     pub fn is_behind(&self) -> bool {
-        matches!(self.state, State::Opening(_)) || self.state.behind().is_some()
+        self.state.behind().is_some()
     }
 
     /// When the oldest message arrived that the store does not have, in microseconds since the epoch.
@@ -144,7 +138,6 @@ impl<S: Clone + PartialEq> Engine<S> {
         match (&self.state, &self.asking) {
             (State::Ended, _) => Wants::Nothing,
             (_, Asking::Asked(_)) => pause,
-            (State::Opening(_), _) => Wants::Record { after, upto: self.outgoing.upto() },
             (State::Open(pace, goal), asking) => {
                 let hears = match pace {
                     Pace::AtOnce => true,
@@ -190,9 +183,7 @@ impl<S: Clone + PartialEq> Engine<S> {
                     self.intake.gatherer.keep(found);
                     self.answered(Asking::Nothing, effects);
                 }
-                Err(error) if matches!(self.state, State::Opening(_)) || !self.has_journal() => {
-                    return Err(error.into());
-                }
+                Err(error) if !self.has_journal() => return Err(error.into()),
                 Err(error) => self.unanswered(error.to_string(), now, effects),
             },
             Event::Store(Reply::Known(key, known)) => match known {
@@ -201,7 +192,9 @@ impl<S: Clone + PartialEq> Engine<S> {
             },
             Event::Store(Reply::Written(result)) => {
                 let to = (&mut self.intake, &mut self.alone);
-                self.outgoing.written(result, to, now, effects)?;
+                if self.outgoing.written(result, to, now, effects)? {
+                    self.overtaken(now)?;
+                }
             }
             Event::Store(Reply::Maintained(is_partial)) => self.upkeep.ended(is_partial),
             Event::Weighed(_) if !self.outgoing.waits_for_journal() => {}
@@ -236,21 +229,34 @@ impl<S: Clone + PartialEq> Engine<S> {
         Ok(())
     }
 
-    /// Ends the opening, once everything is read again that the store has.
-    fn open(&mut self) {
-        let State::Opening(Opening { owed }) = &mut self.state else { return };
+    /// Goes back to what the store has, as far as the journal has records from `first` on. Of what
+    /// is in batches, only the lines of open windows are read again.
+    fn go_back(&mut self, windows: Option<&[u8]>, first: u64) -> Result<(), EngineError> {
+        let from = self.intake.go_back(windows).ok_or(EngineError::Record)?;
         let upto = self.outgoing.upto();
-        if self.applied < upto {
-            return;
+        self.applied = from.unwrap_or(u64::MAX).max(first).saturating_sub(1).min(upto);
+        self.resume();
+        Ok(())
+    }
+
+    /// Continues the open windows, once everything is read again that the store has.
+    fn resume(&mut self) {
+        if self.has_resumed() {
+            self.intake.resume_windows();
         }
-        if let Some(owed) = owed.take() {
-            self.intake.resume_windows(owed);
+    }
+
+    /// Another daemon has written a request of the batch that was not written: what no batch has is
+    /// read from the journal again, without that request.
+    fn overtaken(&mut self, now: Now) -> Result<(), EngineError> {
+        self.counted = self.counted.max(self.applied);
+        self.state.fall_behind(self.applied);
+        self.state.drain_again(now.passed + LAST_BATCH, self.applied);
+        if let Asking::Told(..) = self.asking {
+            self.asking = Asking::Nothing;
         }
-        self.applied = upto;
-        self.state = match self.replayed > upto {
-            true => State::Open(Pace::Behind(Behind::new(self.replayed)), Goal::Follow),
-            false => State::Open(Pace::AtOnce, Goal::Serve),
-        };
+        let windows = self.outgoing.batches().and_then(Batches::windows).map(<[u8]>::to_vec);
+        self.go_back(windows.as_deref(), 0)
     }
 
     /// Looks at the time.
@@ -365,29 +371,24 @@ impl<S: Clone + PartialEq> Engine<S> {
             }
             Record::Windows { .. } | Record::Batch { .. } => None,
         };
-        match (&mut self.state, message) {
-            (State::Opening(_), Some(message)) => {
+        let State::Open(Pace::Behind(behind), _) = &mut self.state else { return Ok(()) };
+        match message {
+            Some(message) if position <= self.outgoing.upto() => {
                 if let Err(question) = self.intake.again(message) {
                     self.ask(question, now, effects);
                     effects.push(Effect::Again);
                     return Ok(());
                 }
             }
-            (State::Open(Pace::Behind(behind), _), Some(message)) => {
+            Some(message) => {
                 behind.oldest_us = Some(message.arrival_us);
                 let Some((_, counted)) = self.apply(message, now, effects) else {
                     effects.push(Effect::Again);
                     return Ok(());
                 };
-                if position <= self.replayed {
-                    effects.push(Effect::Add(Figure::JournalReplayed, 1));
-                } else if let State::Open(Pace::Behind(behind), _) = &mut self.state {
-                    let sender = behind.sender(position).cloned();
-                    effects
-                        .extend(sender.zip(counted).map(|(s, counted)| Effect::Count(s, counted)));
-                }
+                self.count(position, counted, effects);
             }
-            _ => {}
+            None => {}
         }
         self.applied = position;
         if let State::Open(pace @ Pace::Behind(_), goal) = &mut self.state {
@@ -399,8 +400,21 @@ impl<S: Clone + PartialEq> Engine<S> {
                 *goal = Goal::Serve;
             }
         }
-        self.open();
+        self.resume();
         Ok(())
+    }
+
+    /// Counts a message that was read from the journal, once.
+    fn count(&mut self, position: u64, counted: Option<Counted>, effects: &mut Effects<S>) {
+        if position <= self.counted {
+            return;
+        }
+        if position <= self.replayed {
+            effects.push(Effect::Add(Figure::JournalReplayed, 1));
+        } else if let State::Open(Pace::Behind(behind), _) = &mut self.state {
+            let sender = behind.sender(position).cloned();
+            effects.extend(sender.zip(counted).map(|(s, counted)| Effect::Count(s, counted)));
+        }
     }
 
     /// Applies a message; `None` if the store is to be asked first. Then nothing is applied.
@@ -438,10 +452,10 @@ impl<S: Clone + PartialEq> Engine<S> {
         if accepted.is_in_head {
             self.outgoing.add(message);
         }
-        if accepted.updates > 0 {
+        if accepted.updates > 0 && message.position > self.counted {
             effects.push(Effect::Add(Figure::Updates, accepted.updates));
         }
-        if accepted.repeated > 0 {
+        if accepted.repeated > 0 && message.position > self.counted {
             effects.push(Effect::Add(Figure::UpdatesRepeated, accepted.repeated));
         }
         Some((refused, Some(Counted { lines: accepted.lines, refused: counts })))
@@ -480,9 +494,14 @@ impl<S: Clone + PartialEq> Engine<S> {
         self.state.fall_behind(self.applied);
     }
 
+    /// Whether everything is read again that the store has.
+    fn has_resumed(&self) -> bool {
+        self.applied >= self.outgoing.upto()
+    }
+
     /// Begins a batch that is due.
     fn write_due(&mut self, now: Now, effects: &mut Effects<S>) {
-        if self.outgoing.is_due(&self.intake, &self.options, now) {
+        if self.has_resumed() && self.outgoing.is_due(&self.intake, &self.options, now) {
             self.begin(now, effects);
         }
     }
@@ -494,7 +513,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         if self.outgoing.is_idle() && self.outgoing.upto() >= upto {
             *batch = LastBatch::Written;
             effects.push(Effect::Flushed);
-        } else if self.outgoing.is_idle() && self.applied >= lines {
+        } else if self.outgoing.is_idle() && self.has_resumed() && self.applied >= lines {
             self.begin(now, effects);
         }
     }
@@ -518,6 +537,7 @@ impl<S: Clone + PartialEq> Engine<S> {
             }
             _ => self.applied,
         };
+        self.applied = upto;
         let windows = self.intake.give_windows(is_cut, upto);
         let is_large = now.journal_bytes >= self.options.journal_max / 2;
         self.outgoing.note((upto, windows), is_large, &mut self.intake, effects);

@@ -154,6 +154,11 @@ impl Gatherer {
         self.head.believe(arrival_us, horizon_us);
     }
 
+    /// Forgets the head, and what is known about series.
+    pub(crate) fn forget(&mut self) {
+        *self = Gatherer::new(self.options.clone(), self.lane);
+    }
+
     /// Selects a book, by the number that its owner has given it: 0, 1, 2 …
     pub fn select(&mut self, book: usize) {
         if self.books.len() <= book {

@@ -1,6 +1,6 @@
 //! From messages to the head.
 
-use formats::text::{Carried, Graphite, Influx, Parser, Reader};
+use formats::text::{Graphite, Influx, Parser, Reader};
 use formats::{Arrival, Reason, RefusalCounts, Series, Update};
 use series::Kind;
 use store::Request;
@@ -82,14 +82,17 @@ impl Intake {
         self.statsd.record(upto)
     }
 
-    /// Goes back to the windows of a record; `None` if it is another one.
-    pub(crate) fn go_back(&mut self, record: &[u8]) -> Option<Carried> {
+    /// Forgets the head, and goes back to the windows of a record, if there were any; returns the
+    /// position from which on their messages are to be read [again](Intake::again), and `None` for
+    /// another record.
+    pub(crate) fn go_back(&mut self, record: Option<&[u8]>) -> Option<Option<u64>> {
+        self.gatherer.forget();
         self.statsd.go_back(record)
     }
 
     /// Continues the windows of the last batch, after their lines were read again.
-    pub(crate) fn resume_windows(&mut self, owed: Vec<(Series, f64)>) {
-        self.statsd.resume(&mut self.gatherer, owed);
+    pub(crate) fn resume_windows(&mut self) {
+        self.statsd.resume(&mut self.gatherer);
     }
 
     /// Reads a message that the store has, because open windows depend on it.

@@ -60,6 +60,8 @@ enum Batch {
 /// What is known of a batch that the store has been given.
 #[derive(Debug)]
 struct Sent {
+    /// The batches before it.
+    before: Option<Batches>,
     /// The requests whose updates it has.
     keys: HashSet<Writer>,
     /// When its oldest message arrived, in microseconds since the epoch.
@@ -168,7 +170,7 @@ impl Outgoing {
         intake: &mut Intake,
         effects: &mut Vec<Effect<S>>,
     ) {
-        let Some(batches) = &self.batches else { return self.send(intake, effects) };
+        let Some(batches) = &self.batches else { return self.send(None, intake, effects) };
         let batches = batches.next(upto, windows);
         self.batch = Batch::Noted(batches.clone());
         effects.push(Effect::Note { batches, is_large });
@@ -194,18 +196,24 @@ impl Outgoing {
             return false;
         }
         let (writer, number) = batches.claim();
-        self.batches = Some(batches);
+        let before = self.batches.replace(batches);
         intake.gatherer.head.claim(writer, number);
-        self.send(intake, effects);
+        self.send(before, intake, effects);
         true
     }
 
     /// Gives the store what is in the head.
-    fn send<S>(&mut self, intake: &mut Intake, effects: &mut Vec<Effect<S>>) {
+    fn send<S>(
+        &mut self,
+        before: Option<Batches>,
+        intake: &mut Intake,
+        effects: &mut Vec<Effect<S>>,
+    ) {
         effects.push(Effect::Write(Box::new(intake.gatherer.freeze())));
         self.updates = 0;
         let (keys, oldest_us) = (std::mem::take(&mut self.keys), self.oldest_us.take());
-        self.batch = Batch::Sent(Sent { keys, oldest_us, omitted: HashSet::new(), is_late: false });
+        let omitted = HashSet::new();
+        self.batch = Batch::Sent(Sent { before, keys, oldest_us, omitted, is_late: false });
     }
 
     /// Takes out the batch if it is to be written again by now.
@@ -222,19 +230,19 @@ impl Outgoing {
         }
     }
 
-    /// The store has answered.
+    /// The store has answered. True if another daemon has one of the requests: then nothing of the
+    /// batch, or of what came after it, is here any more.
     ///
     /// # Errors
-    /// [`StoreError::Overtaken`]: another daemon has one of the requests. After a new start they are
-    /// told apart. Without a journal, any error that is not that of a piece [alone](Alone).
+    /// Without a journal, any error that is not that of a piece [alone](Alone).
     pub(crate) fn written<S>(
         &mut self,
         result: Result<Stored, (StoreError, Box<Frozen>)>,
         (intake, alone): (&mut Intake, &mut Alone),
         now: Now,
         effects: &mut Vec<Effect<S>>,
-    ) -> Result<(), EngineError> {
-        let Batch::Sent(mut sent) = std::mem::take(&mut self.batch) else { return Ok(()) };
+    ) -> Result<bool, EngineError> {
+        let Batch::Sent(mut sent) = std::mem::take(&mut self.batch) else { return Ok(false) };
         let (error, mut frozen) = match result {
             Ok(stored) => {
                 let unstored = intake.gatherer.stored(&stored);
@@ -249,12 +257,19 @@ impl Outgoing {
                     Effect::Trouble(None),
                 ]);
                 effects.extend(self.batches.clone().map(Effect::Release));
-                return Ok(());
+                return Ok(false);
             }
             Err((error, frozen)) if self.batches.is_none() => {
-                return Ok(alone.failed(error, *frozen, &mut intake.gatherer)?);
+                alone.failed(error, *frozen, &mut intake.gatherer)?;
+                return Ok(false);
             }
-            Err((error @ StoreError::Overtaken, _)) => return Err(error.into()),
+            Err((StoreError::Overtaken, _)) => {
+                // Its number is that of the next one.
+                self.batches = sent.before;
+                (self.keys, self.oldest_us) = (HashSet::new(), None);
+                effects.push(Effect::Trouble(None));
+                return Ok(true);
+            }
             Err(failed) => failed,
         };
         if let StoreError::Overflow { slots } = &error {
@@ -264,12 +279,12 @@ impl Outgoing {
                 frozen.omit(&sent.omitted);
                 self.batch = Batch::Sent(sent);
                 effects.push(Effect::Write(frozen));
-                return Ok(());
+                return Ok(false);
             }
         }
         effects.push(Effect::Add(Figure::StoreErrors, 1));
         effects.push(Effect::Trouble(Some(error.to_string())));
         self.batch = Batch::Failed(sent, frozen, now.passed);
-        Ok(())
+        Ok(false)
     }
 }

@@ -61,15 +61,20 @@ pub fn begin<D: Disk>(
     writers: impl IntoIterator<Item = Writer>,
 ) -> Result<Session<D>, SessionError> {
     let (mut noted, mut first) = (Vec::new(), None);
-    let mut windows: Option<(u64, Vec<u8>)> = None;
+    let mut windows: Option<(u64, u64, Vec<u8>)> = None;
     let mut journal = Journal::open_on(disk, file_bytes, |position, bytes| {
         first.get_or_insert(position);
         match Record::read(bytes) {
-            Some(Record::Windows { .. }) => windows = Some((position, bytes.to_owned())),
+            Some(Record::Windows { from, .. }) => {
+                windows = Some((position, from, bytes.to_owned()));
+            }
             Some(Record::Batch { writer, number, upto }) => {
-                // A kill between the two leaves a record that belongs to no batch.
-                let windows = windows.take().filter(|(before, _)| before + 1 == position);
-                let windows = windows.map(|(_, bytes)| bytes);
+                // A kill between the two leaves a record that belongs to no batch, also if the next
+                // session's own follows it.
+                let windows = windows.take().filter(|(before, from, _)| {
+                    before + 1 == position && *from <= upto.saturating_add(1)
+                });
+                let windows = windows.map(|(.., bytes)| bytes);
                 noted.push(Noted { writer, number, upto, windows });
             }
             _ => {}
@@ -165,6 +170,11 @@ impl Batches {
     /// The position up to which the last batch and its predecessors contain the journal.
     pub fn upto(&self) -> u64 {
         self.upto
+    }
+
+    /// The windows record of the last batch, if any.
+    pub(crate) fn windows(&self) -> Option<&[u8]> {
+        self.windows.as_ref().map(|windows| &*windows.bytes)
     }
 
     /// These with the next one, which contains everything up to a position. The store is to get it

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use formats::Series;
 use store::Writer;
 
 use crate::behind::Behind;
@@ -19,19 +18,10 @@ const FULL_MAX: Duration = Duration::from_secs(10);
 /// What the engine is doing.
 #[derive(Debug)]
 pub(crate) enum State<S> {
-    /// Of what the store has, the lines of open windows are read again.
-    Opening(Opening),
     /// Messages are applied.
     Open(Pace<S>, Goal),
     /// Everything is stored, or a successor reads the rest.
     Ended,
-}
-
-/// What is known of the windows that are open.
-#[derive(Debug)]
-pub(crate) struct Opening {
-    /// What windows owe to later ones.
-    pub(crate) owed: Option<Vec<(Series, f64)>>,
 }
 
 /// When messages are applied.
@@ -42,7 +32,8 @@ pub(crate) enum Pace<S> {
     /// When the head has room, which it has not had since then: until then they wait with their
     /// senders.
     Full(Duration),
-    /// When the store answers: until then they wait in the journal.
+    /// When those before them are, and the store answers: until then they wait in the journal. Of what
+    /// the store has, the lines of open windows are read again.
     Behind(Behind<S>),
 }
 
@@ -123,12 +114,10 @@ impl<S: PartialEq> State<S> {
     /// How long to wait for the store, before messages go on.
     pub(crate) fn patience(&self) -> Duration {
         match self {
-            // Nothing works without the store.
-            State::Opening(_) | State::Ended => Duration::MAX,
             State::Open(Pace::Behind(_), Goal::Serve | Goal::HandOver(_) | Goal::Stop(_)) => {
                 BRIEFLY
             }
-            State::Open(..) => PATIENCE,
+            State::Open(..) | State::Ended => PATIENCE,
         }
     }
 
@@ -188,13 +177,20 @@ impl<S: PartialEq> State<S> {
         }
     }
 
+    /// What was to be the last batch must be made again, from what waits after a position.
+    pub(crate) fn drain_again(&mut self, until: Duration, applied: u64) {
+        if let State::Open(_, Goal::Stop(stop)) = self {
+            *stop = Stop::Draining(until, applied);
+        }
+    }
+
     /// Nothing comes any more; what waits after a position is applied until then.
     pub(crate) fn stop(&mut self, until: Duration, applied: u64) {
         match self {
             // The successor reads the rest from the journal.
             State::Open(_, Goal::HandOver(_)) => *self = State::Ended,
             State::Open(_, goal) => *goal = Goal::Stop(Stop::Draining(until, applied)),
-            State::Opening(_) | State::Ended => {}
+            State::Ended => {}
         }
     }
 }

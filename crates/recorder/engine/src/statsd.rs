@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use formats::text::{Carried, Held, Reader, Windowed};
+use formats::text::{Held, Reader, Windowed};
 use formats::{Arrival, Reason, Series};
 
 use crate::answer::{Accepted, Message};
@@ -21,11 +21,13 @@ pub(crate) struct Statsd {
     has_new: bool,
     /// Results that were outside the bounds of their series, since they were last counted.
     refused: u64,
+    /// What windows owe to later ones, until the messages of the last batch are read again.
+    owed: Option<Vec<(Series, f64)>>,
 }
 
 impl Statsd {
     pub(crate) fn new(reader: Reader) -> Statsd {
-        Statsd { reader, gauges: HashSet::new(), has_new: false, refused: 0 }
+        Statsd { reader, gauges: HashSet::new(), has_new: false, refused: 0, owed: None }
     }
 
     pub(crate) fn has_new(&self) -> bool {
@@ -42,16 +44,23 @@ impl Statsd {
         self.reader.windows().and_then(|(windows, _)| windows.first())
     }
 
-    /// Goes back to the windows of a record; `None` if it is another one.
-    pub(crate) fn go_back(&mut self, record: &[u8]) -> Option<Carried> {
+    /// Goes back to the windows of a record, or to the time before there were any; returns the
+    /// position from which on their messages are to be read again, and `None` for another record.
+    pub(crate) fn go_back(&mut self, record: Option<&[u8]>) -> Option<Option<u64>> {
+        self.gauges.clear();
+        self.has_new = false;
         let (windows, book) = self.reader.windows()?;
-        let carried = read_windows(record, book)?;
+        let carried = record.map(|record| read_windows(record, book).ok_or(())).transpose().ok()?;
+        let from = carried.as_ref().map(|carried| carried.from);
+        let carried = carried.unwrap_or_default();
         windows.go_back(&carried);
-        Some(carried)
+        self.owed = Some(carried.owed);
+        Some(from)
     }
 
     /// Continues the windows of the last batch, after their lines were read again.
-    pub(crate) fn resume(&mut self, gatherer: &mut Gatherer, owed: Vec<(Series, f64)>) {
+    pub(crate) fn resume(&mut self, gatherer: &mut Gatherer) {
+        let Some(owed) = self.owed.take() else { return };
         if let Some((windows, _)) = self.reader.windows() {
             windows.owe(owed);
         }

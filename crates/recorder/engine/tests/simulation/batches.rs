@@ -1,6 +1,7 @@
 //! Messages of every protocol through the journal and the engine into a store, with kills between any
 //! two calls, a store whose answers are lost, batches that it commits after their process is dead,
-//! expiry, and clocks that jump.
+//! expiry, clocks that jump, and another daemon with a journal of its own that gets some of the
+//! requests too.
 
 mod end;
 mod leniency;
@@ -26,7 +27,7 @@ use series::{SECOND_US, Step};
 
 pub(crate) use self::leniency::Leniency;
 use self::messages::{Given, MARK_STEP_S, Sent};
-use self::script::{Condition, Event, What};
+use self::script::{Condition, Daemon, Event, What};
 use self::store::Whole;
 use super::counters::counters;
 use super::disk::{self, Injected, SimulatedDisk};
@@ -64,6 +65,7 @@ counters! {
         lost_answers: "lost answers",
         late_commits: "late commits",
         repetitions: "repetitions",
+        overtaken: "overtaken batches",
         refused: "refused",
         jumps: "clock jumps",
         expiries: "expiries",
@@ -125,23 +127,31 @@ struct Process {
     is_over: bool,
 }
 
+/// What each daemon has of its own, besides its process.
+struct Own {
+    disk: SimulatedDisk,
+    /// What the engine has counted of a message.
+    counted: BTreeMap<u64, Counted>,
+    /// A batch of a dead process that the store may still commit.
+    late: Option<Batch>,
+    /// Whether the next kill is a power cut.
+    is_power_cut: bool,
+}
+
 struct World {
     random: Random,
     without: Option<Leniency>,
-    disk: SimulatedDisk,
+    /// Whose events happen, and what the other one has.
+    daemon: Daemon,
+    own: Own,
+    other: Own,
     store: Memory,
     /// All messages that were sent, by their numbers.
     messages: BTreeMap<u64, Sent>,
     acknowledged: BTreeSet<u64>,
     /// Without an answer.
     unknown: BTreeSet<u64>,
-    /// What the engine has counted of a message.
-    counted: BTreeMap<u64, Counted>,
     next_writer: u128,
-    /// A batch of a dead process that the store may still commit.
-    late: Option<Batch>,
-    /// Whether the next kill is a power cut.
-    is_power_cut: bool,
     /// Whether the store does all it is asked for.
     is_healthy: bool,
     passed_us: i64,
@@ -174,7 +184,12 @@ pub(crate) fn run(seed: u64, without: Option<Leniency>) -> Result<Seen, String> 
 /// # Errors
 /// The law that was broken, after the events before it.
 pub(crate) fn play(events: &[Event], without: Option<Leniency>) -> Result<Seen, String> {
-    let disk = SimulatedDisk::new(Random::new(0), None);
+    let own = || Own {
+        disk: SimulatedDisk::new(Random::new(0), None),
+        counted: BTreeMap::new(),
+        late: None,
+        is_power_cut: false,
+    };
     let mut store = Memory::new();
     let fine = Retention::from_secs(STEP_S, Some(AGE_S)).ok_or("a retention")?;
     let coarse = Retention::from_secs(MARK_STEP_S, None).ok_or("a retention")?;
@@ -182,15 +197,14 @@ pub(crate) fn play(events: &[Event], without: Option<Leniency>) -> Result<Seen, 
     let mut world = World {
         random: Random::new(0),
         without,
-        disk,
+        daemon: Daemon::First,
+        own: own(),
+        other: own(),
         store,
         messages: BTreeMap::new(),
         acknowledged: BTreeSet::new(),
         unknown: BTreeSet::new(),
-        counted: BTreeMap::new(),
         next_writer: 1,
-        late: None,
-        is_power_cut: false,
         is_healthy: false,
         passed_us: 0,
         ahead_us: 0,
@@ -204,8 +218,9 @@ pub(crate) fn play(events: &[Event], without: Option<Leniency>) -> Result<Seen, 
         script: Vec::new(),
     };
     let result = world.live(events).and_then(|()| world.settle());
-    let World { acknowledged, disk, script, mut seen, .. } = world;
-    (seen.acknowledged, seen.injected) = (acknowledged.len() as u64, disk.injected());
+    let World { acknowledged, own, other, script, mut seen, .. } = world;
+    (seen.acknowledged, seen.injected) = (acknowledged.len() as u64, own.disk.injected());
+    seen.injected.add(&other.disk.injected());
     result.map(|()| seen).map_err(|law| format!("{}\n# {law}", script.join("\n")))
 }
 
@@ -223,22 +238,35 @@ impl World {
     }
 
     fn live(&mut self, events: &[Event]) -> Result<(), String> {
-        let mut process: Option<Process> = None;
+        let mut processes: [Option<Process>; 2] = [None, None];
         for event in events {
             self.script.push(event.to_string());
+            self.turn_to(event.daemon);
             self.random = Random::new(event.number);
-            self.disk.reseed(self.random.fork());
+            self.own.disk.reseed(self.random.fork());
+            let process = &mut processes[event.daemon as usize];
             if process.is_none() {
-                process = self.start()?;
+                *process = self.start()?;
             }
             self.happen(&event.what, process.as_mut())?;
             let is_over = process.as_ref().is_some_and(|process| process.is_over);
-            if self.disk.is_dead() || is_over {
+            if self.own.disk.is_dead() || is_over {
                 self.kill(process.take());
             }
         }
-        self.kill(process);
+        for (daemon, process) in Daemon::ALL.into_iter().zip(processes) {
+            self.turn_to(daemon);
+            self.kill(process);
+        }
         Ok(())
+    }
+
+    /// From now on this daemon's events happen.
+    fn turn_to(&mut self, daemon: Daemon) {
+        if self.daemon != daemon {
+            self.daemon = daemon;
+            std::mem::swap(&mut self.own, &mut self.other);
+        }
     }
 
     fn happen(&mut self, what: &What, process: Option<&mut Process>) -> Result<(), String> {
@@ -254,8 +282,8 @@ impl World {
                 self.tick(process)?;
             }
             (What::Kill { calls, is_power_cut }, Some(_)) => {
-                self.is_power_cut = *is_power_cut;
-                self.disk.kill_after(*calls);
+                self.own.is_power_cut = *is_power_cut;
+                self.own.disk.kill_after(*calls);
             }
             (What::Store(answer), Some(process)) => self.store_works(process, *answer)?,
             (What::NewFile, Some(process)) => _ = process.journal.start_file(),
@@ -268,23 +296,23 @@ impl World {
 
     /// Ends a process. A store may commit its batch later, or never.
     fn kill(&mut self, process: Option<Process>) {
-        self.note(if self.is_power_cut { "power cut" } else { "kill -9" });
-        self.disk.restart(self.is_power_cut);
+        self.note(if self.own.is_power_cut { "power cut" } else { "kill -9" });
+        self.own.disk.restart(self.own.is_power_cut);
         let sent = process.and_then(|process| process.sent);
         // A later process has fenced an earlier batch off, or it was committed before.
         if let Some(sent) = sent
             && self.random.one_in(2)
         {
-            self.late = Some(sent);
+            self.own.late = Some(sent);
         }
     }
 
     fn change_disk(&mut self, condition: Condition) {
         let healthy = disk::Condition::default();
-        self.disk.set(match condition {
+        self.own.disk.set(match condition {
             Condition::Healthy => healthy,
             Condition::Full(room) => {
-                let capacity = Some(self.disk.used() + room as usize);
+                let capacity = Some(self.own.disk.used() + room as usize);
                 disk::Condition { capacity, ..healthy }
             }
             Condition::ReadOnly => disk::Condition { read_only: true, ..healthy },
@@ -324,7 +352,7 @@ impl World {
         self.next_writer += session::ATTEMPTS as u128;
         let writers = (first..self.next_writer).map(Writer);
         let before = (self.without == Some(Leniency::NoFence)).then(|| self.store.clone());
-        let begun = session::begin(self.disk.clone(), FILE_BYTES, &mut self.store, writers);
+        let begun = session::begin(self.own.disk.clone(), FILE_BYTES, &mut self.store, writers);
         if let (Some(before), Ok(Session { batches, .. })) = (before, &begun) {
             // The claims of the predecessor are taken back.
             self.store = before;
@@ -340,9 +368,9 @@ impl World {
             ) => return Err(format!("broken law: it starts again: {error}")),
             Err(error) => {
                 self.note(format!("not started: {error}"));
-                self.disk.restart(false);
+                self.own.disk.restart(false);
                 if self.random.one_in(2) {
-                    self.disk.set(disk::Condition::default());
+                    self.own.disk.set(disk::Condition::default());
                 }
                 return Ok(None);
             }
@@ -354,7 +382,7 @@ impl World {
         let (upto, first, last) = (batches.upto(), journal.first(), journal.last());
         let (mut waiting, mut believed) = (VecDeque::new(), 0);
         if let Some(rule @ (Leniency::FromTheStart | Leniency::BelievesTheJournal)) = self.without {
-            let mut follower = Follower::new(self.disk.clone(), first - 1);
+            let mut follower = Follower::new(self.own.disk.clone(), first - 1);
             while let Ok(Some((position, bytes))) = follower.next(last) {
                 if rule == Leniency::FromTheStart && position <= upto {
                     let sent = self.messages.values().find(|sent| sent.record == bytes);
@@ -405,8 +433,8 @@ impl World {
         Ok(EngineOptions {
             journal_max: JOURNAL_MAX,
             write_each: Duration::from_secs(10),
-            // Longer than any run.
-            remember: Duration::from_secs(365 * 86_400),
+            // Longer than any run, whatever the clock shows.
+            remember: Duration::from_secs(100 * 365 * 86_400),
             updates: Options { head_bytes: HEAD_BYTES, ..Options::new(step) },
         })
     }

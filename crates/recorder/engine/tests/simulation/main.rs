@@ -1,6 +1,6 @@
 //! Runs of the engine in a world of which every accident comes from a seed: torn and unsynced writes
 //! that vanish, full disks, errors of reads, writes and syncs, kills between any two calls, two
-//! processes that write the same lane. After
+//! processes that write the same lane, or get the same requests. After
 //! each run the laws are checked: what was acknowledged is there once, what failed does not come
 //! back, and it starts again.
 //!

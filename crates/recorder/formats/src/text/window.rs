@@ -143,6 +143,13 @@ pub struct Carried {
     pub owed: Vec<(Series, f64)>,
 }
 
+impl Default for Carried {
+    /// That there were no windows yet.
+    fn default() -> Carried {
+        Carried { from: 0, newest_us: i64::MIN, closed_us: i64::MIN, owed: Vec::new() }
+    }
+}
+
 /// Where windows were when a message began.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
@@ -308,6 +315,7 @@ impl Windows {
         self.open.clear();
         self.bytes = 0;
         (self.newest_us, self.closed_us) = (carried.newest_us, carried.closed_us);
+        self.arrived_us = None;
     }
 
     /// Sets the fractions, once the messages up to the last batch are read.

@@ -23,8 +23,10 @@ pub(crate) enum Leniency {
     NoFence,
     /// The names of requests are written after the transaction of their updates.
     KeysAfter,
-    /// A new process does not ask the store for the names of requests.
+    /// Neither a new process asks the store for the names of requests, nor the transaction.
     KeysInMemory,
+    /// The transaction of a batch does not compare the names of its requests.
+    KeysUncompared,
     /// What is refused is not counted.
     RefusedUncounted,
     /// A new process does not continue the windows of its predecessor.
@@ -42,7 +44,7 @@ pub(crate) enum Leniency {
 }
 
 impl Leniency {
-    pub(crate) const ALL: [Leniency; 18] = [
+    pub(crate) const ALL: [Leniency; 19] = [
         Leniency::RecordAfterBatch,
         Leniency::ReleaseBeforeBatch,
         Leniency::ClaimOutside,
@@ -54,6 +56,7 @@ impl Leniency {
         Leniency::NoFence,
         Leniency::KeysAfter,
         Leniency::KeysInMemory,
+        Leniency::KeysUncompared,
         Leniency::RefusedUncounted,
         Leniency::WindowsForgotten,
         Leniency::ChangesForgotten,

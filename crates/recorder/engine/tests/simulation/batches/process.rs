@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ::store::{StoreError, Writer};
+use ::store::Writer;
 use engine::journal::Follower;
 use engine::{Counted, Effect, EngineError, Event, Figure, Message, Now, Record, Wants};
 use series::SECOND_US;
@@ -54,19 +54,14 @@ impl World {
         };
         if let Err(error) = process.engine.step(event, now, &mut effects) {
             self.note(format!("ends: {error}"));
-            let is_allowed = match error {
-                EngineError::Unwritten => process.stops,
-                // It cannot start without the store.
-                EngineError::Store(StoreError::Lost { .. }) => true,
-                _ => false,
-            };
-            law(is_allowed, "only a stop, or a store that is gone at the start, ends it")?;
+            let is_allowed = matches!(error, EngineError::Unwritten) && process.stops;
+            law(is_allowed, &format!("only a stop ends it: {error}"))?;
             process.is_over = true;
         }
         let mut effects = VecDeque::from(effects);
         while let Some(effect) = effects.pop_front() {
             let event = self.carry_out(process, effect, number, &mut done)?;
-            if self.disk.is_dead() {
+            if self.own.disk.is_dead() {
                 // It does not learn the results of its calls any more.
                 return Ok(Done::default());
             }
@@ -166,13 +161,13 @@ impl World {
             }
             _ => counted,
         };
-        let before = self.counted.insert(number, counted);
+        let before = self.own.counted.insert(number, counted);
         law(before.is_none(), &format!("a message is counted once: {number}"))
     }
 
     /// Gives the engine what it wants, as far as it is there.
     pub(super) fn go_on(&mut self, process: &mut Process) -> Result<(), String> {
-        while !self.disk.is_dead() && !process.is_over {
+        while !self.own.disk.is_dead() && !process.is_over {
             match process.engine.wants() {
                 Wants::Record { after, upto } => self.read(process, after, upto)?,
                 Wants::Message(_) => {
@@ -206,7 +201,7 @@ impl World {
     /// Reads the next record that waits in the journal.
     fn read(&mut self, process: &mut Process, after: u64, upto: u64) -> Result<(), String> {
         let follower = process.follower.take().filter(|follower| follower.after() == after);
-        let mut follower = follower.unwrap_or_else(|| Follower::new(self.disk.clone(), after));
+        let mut follower = follower.unwrap_or_else(|| Follower::new(self.own.disk.clone(), after));
         match follower.next(upto) {
             Ok(Some((position, bytes))) => {
                 let bytes = match position <= process.believed {
@@ -279,13 +274,13 @@ impl World {
             self.tell(process, Event::Stop)?;
         }
         for _ in 0..rounds {
-            if !process.stops || self.disk.is_dead() || process.is_over {
+            if !process.stops || self.own.disk.is_dead() || process.is_over {
                 return Ok(());
             }
             if process.engine.wants() == Wants::Nothing {
                 self.note("ended in order");
                 // A successor of a handover reads the rest, and does not count it again.
-                let is_counted = |number: &&u64| self.counted.contains_key(*number);
+                let is_counted = |number: &&u64| self.own.counted.contains_key(*number);
                 let uncounted = process.answered.iter().find(|number| !is_counted(number));
                 let all = process.hands_over || uncounted.is_none();
                 law(all, &format!("every message is counted: {uncounted:?}"))?;
@@ -332,11 +327,11 @@ impl World {
             self.acknowledged.extend(numbers.clone());
         }
         process.is_journal_failing = committed.is_err();
-        if committed.is_ok() || self.disk.is_dead() || is_torn {
+        if committed.is_ok() || self.own.disk.is_dead() || is_torn {
             // Those without an answer may count, or not.
             self.unknown.extend(numbers);
         }
-        if let (Ok(last), false) = (committed, self.disk.is_dead()) {
+        if let (Ok(last), false) = (committed, self.own.disk.is_dead()) {
             process.lines = last;
             process.waiting.extend(waiting);
         }

@@ -3,8 +3,9 @@
 //! ```text
 //!  1205 receive 1:statsd 2:keyed
 //!  1206 pass 3500
+//!  1207 rival receive 2:keyed
 //!  # batch up to 4: Ok(())
-//!  1207 power cut after 5
+//!  1208 power cut after 5
 //! ```
 //!
 //! An event has a number, from which everything comes that it leaves to chance: what a power cut
@@ -24,7 +25,20 @@ const EVENTS: u64 = 48;
 pub(crate) struct Event {
     /// Where its random numbers begin.
     pub(crate) number: u64,
+    pub(crate) daemon: Daemon,
     pub(crate) what: What,
+}
+
+/// Which of the daemons that share the store an event happens to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Daemon {
+    First,
+    /// It gets nothing but requests with keys, some of which the first one gets as well.
+    Rival,
+}
+
+impl Daemon {
+    pub(crate) const ALL: [Daemon; 2] = [Daemon::First, Daemon::Rival];
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -78,13 +92,22 @@ pub(crate) enum Condition {
 pub(crate) fn events(seed: u64) -> Vec<Event> {
     let mut random = Random::new(seed);
     // Few formats, so that most messages find their series known.
-    let formats: Vec<Format> =
+    let mut formats: Vec<Format> =
         (0..1 + random.below(3)).map(|_| Format::ALL[random.below(7) as usize]).collect();
+    if random.one_in(4) {
+        formats.push(Format::Keyed);
+    }
     let first = random.next() >> 40 << 8;
     let mut given = Vec::new();
-    (first..first + EVENTS)
-        .map(|number| Event { number, what: event(&mut random, &formats, &mut given) })
-        .collect()
+    let has_rival = formats.contains(&Format::Keyed);
+    let mut event = |number| {
+        let (daemon, formats) = match has_rival && random.one_in(3) {
+            true => (Daemon::Rival, &[Format::Keyed][..]),
+            false => (Daemon::First, &formats[..]),
+        };
+        Event { number, daemon, what: event(&mut random, formats, &mut given) }
+    };
+    (first..first + EVENTS).map(&mut event).collect()
 }
 
 fn event(random: &mut Random, formats: &[Format], before: &mut Vec<Given>) -> What {
@@ -129,10 +152,11 @@ fn event(random: &mut Random, formats: &[Format], before: &mut Vec<Given>) -> Wh
 /// A new message, or one with a key again.
 fn given(random: &mut Random, formats: &[Format], before: &mut Vec<Given>) -> Given {
     let format = formats[random.below(formats.len() as u64) as usize];
-    if format == Format::Keyed && !before.is_empty() && random.one_in(2) {
-        let again = before[random.below(before.len() as u64) as usize];
-        if again.format == Format::Keyed {
-            return again;
+    if format == Format::Keyed && random.one_in(2) {
+        // One of the latest, which the other daemon may not have written.
+        let mut again = before.iter().rev().filter(|given| given.format == Format::Keyed);
+        if let Some(again) = again.nth(random.below(4) as usize) {
+            return *again;
         }
     }
     let given = Given { number: before.len() as u64 + 1, format };
@@ -179,6 +203,10 @@ pub(crate) fn read(text: &str) -> Result<Vec<Event>, String> {
 
 fn read_event(line: &str) -> Option<Event> {
     let (number, rest) = line.split_once(' ')?;
+    let (daemon, rest) = match rest.strip_prefix("rival ") {
+        Some(rest) => (Daemon::Rival, rest),
+        None => (Daemon::First, rest),
+    };
     let words: Vec<&str> = rest.split(' ').collect();
     let what = match words.as_slice() {
         ["receive", messages @ ..] => {
@@ -205,12 +233,13 @@ fn read_event(line: &str) -> Option<Event> {
         ["read"] => What::Read,
         _ => return None,
     };
-    Some(Event { number: number.parse().ok()?, what })
+    Some(Event { number: number.parse().ok()?, daemon, what })
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.number)?;
+        let rival = if self.daemon == Daemon::Rival { "rival " } else { "" };
+        write!(f, "{} {rival}", self.number)?;
         match &self.what {
             What::Receive(messages) => {
                 f.write_str("receive")?;

@@ -57,6 +57,7 @@ impl World {
                     self.apply(&mut sent)?.map(|applied| applied.0)
                 }
             };
+            self.seen.overtaken += u64::from(matches!(written, Err(StoreError::Overtaken)));
             self.note(format!("batch {:?}: {written:?}", sent.claims));
             let written = written.map_err(|error| (error, sent.frozen));
             self.tell(process, Event::Store(Reply::Written(written)))?;
@@ -88,7 +89,7 @@ impl World {
 
     /// A batch of a dead process is committed, unless a later process has fenced it off.
     pub(super) fn commit_late(&mut self) -> Result<(), String> {
-        if let Some(mut late) = self.late.take() {
+        if let Some(mut late) = self.own.late.take() {
             let applied = self.apply(&mut late)?;
             let is_now = applied.as_ref().is_ok_and(|(_, is_now)| *is_now);
             self.seen.late_commits += u64::from(is_now);
@@ -107,11 +108,20 @@ impl World {
         let mut is_now = false;
         let stored = engine::write(&mut self.store, &mut sent.frozen, 0, |store, _, frozen| {
             let applied = match without {
-                Some(Leniency::KeysAfter) => {
+                Some(
+                    rule
+                    @ (Leniency::KeysAfter | Leniency::KeysInMemory | Leniency::KeysUncompared),
+                ) => {
                     let mut apart = KeysApart { frozen, requests: Vec::new() };
                     let applied = store.apply_all(claims, &mut apart)?;
-                    let requests = apart.requests;
-                    if matches!(applied, Applied::Now { .. }) && !random.one_in(8) {
+                    let mut requests = Vec::new();
+                    for request in apart.requests {
+                        if !store.has_request(request.key)? {
+                            requests.push(request);
+                        }
+                    }
+                    let is_lost = rule == Leniency::KeysAfter && random.one_in(8);
+                    if matches!(applied, Applied::Now { .. }) && !is_lost {
                         let requests = Changes { requests, ..Changes::default() };
                         store.apply_all(&[], &mut Whole(Some(requests)))?;
                     }
@@ -133,8 +143,8 @@ impl World {
             Ok(applied)
         });
         match stored {
-            // It was fenced off before its predecessor came.
-            Err(error @ StoreError::Missing { .. }) => Ok(Err(error)),
+            // It was fenced off before its predecessor came, or another daemon has a request.
+            Err(error @ (StoreError::Missing { .. } | StoreError::Overtaken)) => Ok(Err(error)),
             stored => Ok(Ok((stored.map_err(text)?, is_now))),
         }
     }
