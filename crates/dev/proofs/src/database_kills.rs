@@ -19,7 +19,7 @@ use throwaway::{NoServer, Throwaway};
 
 use crate::counts::{Count, Ledger, Tally, compare};
 use crate::daemon::{Daemon, now_us, over_tcp, over_unix};
-use crate::restarts::ask;
+use crate::restarts::request;
 
 /// Slots of a series, so few that new series begin while the server is gone.
 const SLOTS: i64 = 200;
@@ -29,9 +29,6 @@ const LINES: usize = 10;
 
 /// Pause of a sender between two sendings: a rate that the server can write beside its restarts.
 const PACE: Duration = Duration::from_millis(2);
-
-/// How often a request is sent: for as long as a busy machine may take to write what is in memory.
-const ATTEMPTS: u32 = 10_000;
 
 /// The longest time that the server lives, and stays away: it also lives long enough for batches.
 const LIFE_MS: u64 = 1_500;
@@ -166,23 +163,15 @@ fn keep_sending(name: &str, lines: usize, mut send: Send<'_>, shared: &Shared) -
     ledger
 }
 
-/// A request that is refused for now (503: the head is full, and the server does not fail but is slow)
-/// is sent again, as its answer says; streams wait meanwhile.
 fn over_http(at: &str) -> Send<'_> {
     let mut kept: Option<TcpStream> = None;
     Box::new(move |counts, ledger| {
         let body: String = counts.iter().map(|count| count.influx(ledger)).collect();
-        for _ in 0..ATTEMPTS {
-            let stream = kept.take().map_or_else(|| TcpStream::connect(at), Ok);
-            let answer = stream.and_then(|mut stream| Ok((ask(&mut stream, "", &body)?, stream)));
-            let Ok((answer, stream)) = answer else { return false };
-            kept = Some(stream).filter(|_| !answer.contains("\r\nconnection: close\r\n"));
-            if !answer.starts_with("http/1.1 503 ") {
-                return answer.starts_with("http/1.1 204 ");
-            }
-            thread::sleep(PACE);
-        }
-        false
+        let stream = kept.take().map_or_else(|| TcpStream::connect(at), Ok);
+        let answer = stream.and_then(|mut stream| Ok((request(&mut stream, &body)?, stream)));
+        let is_acknowledged = matches!(answer, Ok(((true, _), _)));
+        kept = answer.ok().filter(|((_, stays), _)| *stays).map(|(_, stream)| stream);
+        is_acknowledged
     })
 }
 
