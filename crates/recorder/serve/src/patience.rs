@@ -134,6 +134,8 @@ impl AsyncWrite for Patient {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        // The request whose answer this is has had its head, also if nothing was read since.
+        this.head = None;
         let done = Pin::new(&mut this.stream).poll_write(cx, bytes);
         this.written(cx, done)
     }
@@ -188,6 +190,19 @@ mod tests {
         assert!(silent.is_err(), "it waits");
         client.write_all(b"x").await.unwrap();
         assert_eq!(patient.read(&mut buffer).await.unwrap(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_was_closed_ten_seconds_after_its_first_request() {
+        let (mut patient, _client, is_answering) = pair();
+        let mut buffer = [0; 8];
+        assert_eq!(patient.read(&mut buffer).await.unwrap(), 2);
+        // Nothing is read while it is answered.
+        is_answering.store(true, Ordering::Relaxed);
+        is_answering.store(false, Ordering::Relaxed);
+        patient.write_all(b"answer").await.unwrap();
+        let silent = tokio::time::timeout(HEAD * 3, patient.read(&mut buffer)).await;
+        assert!(silent.is_err(), "it waits for the next request");
     }
 
     #[tokio::test(start_paused = true)]
