@@ -194,12 +194,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_was_closed_ten_seconds_after_its_first_request() {
-        let (mut patient, _client, is_answering) = pair();
+        let (mut patient, _client, progress) = pair();
         let mut buffer = [0; 8];
         assert_eq!(patient.read(&mut buffer).await.unwrap(), 2);
         // Nothing is read while it is answered.
-        is_answering.store(true, Ordering::Relaxed);
-        is_answering.store(false, Ordering::Relaxed);
+        progress.begins();
+        progress.ends();
         patient.write_all(b"answer").await.unwrap();
         let silent = tokio::time::timeout(HEAD * 3, patient.read(&mut buffer)).await;
         assert!(silent.is_err(), "it waits for the next request");
