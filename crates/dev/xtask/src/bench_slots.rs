@@ -227,7 +227,7 @@ fn measure(rounds: u32) -> Result<bool, String> {
                 for contestant in CONTESTANTS.iter().filter(|(name, ..)| names.contains(name)) {
                     table.rows.push(filled(contestant, load, round)?);
                     pages::save(&Table::path(), &table)?;
-                    table.write(Path::new(PAGE))?;
+                    table.write(Path::new(PAGE), &goals::text(&table))?;
                 }
             }
         }

@@ -9,7 +9,6 @@ use base::Nanos;
 use record::Offer;
 use spec::Part;
 
-use crate::block::BlockOutcome;
 use crate::calibrate::{Calibration, VariantCalibration};
 use crate::stops::Stops;
 use crate::trial_sum::TrialSum;
@@ -77,11 +76,8 @@ impl Pace {
     }
 
     /// Lengthens slices that turn out to be too short in a block.
-    pub(crate) fn learn(&mut self, part: &Part, outcome: &BlockOutcome) {
-        for ended in &outcome.ended {
-            let connections = part.variants[ended.life.variant as usize].load.connections;
-            ended.trial_sums.iter().for_each(|sum| self.learn_from(sum, connections));
-        }
+    pub(crate) fn learn(&mut self, trial_sums: &[TrialSum], connections: u32) {
+        trial_sums.iter().for_each(|sum| self.learn_from(sum, connections));
     }
 
     fn learn_from(&mut self, sum: &TrialSum, connections: u32) {

@@ -355,7 +355,10 @@ impl<'a> PartRunner<'a> {
         progress.last_canary = canary[1];
 
         let resolved = resolves(self.setting.resolution(), progress.pace.closed);
-        progress.pace.learn(&progress.plan, &outcome);
+        for ended in &outcome.ended {
+            let variant = &progress.plan.variants[ended.life.variant as usize];
+            progress.pace.learn(&ended.trial_sums, variant.load.connections);
+        }
         let mut inspector = Inspector {
             block: number,
             client_shares: run.parts[self.index].layout.is_shared(),

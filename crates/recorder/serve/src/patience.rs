@@ -8,7 +8,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 
 use crate::sockets::Stream;
@@ -19,44 +18,13 @@ const HEAD: Duration = Duration::from_secs(10);
 /// How long a client may read nothing of an answer.
 const WRITE: Duration = Duration::from_secs(60);
 
-/// What is known of the request in progress on a connection.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    /// Its head has arrived.
-    is_answering: AtomicBool,
-    /// All of it has arrived.
-    has_arrived: AtomicBool,
-    /// The client has closed its side since.
-    gone: watch::Sender<bool>,
-}
-
-impl Progress {
-    pub(crate) fn begins(&self) {
-        self.is_answering.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn has_arrived(&self) {
-        self.has_arrived.store(true, Ordering::Relaxed);
-    }
-
-    /// The answer is written.
-    pub(crate) fn ends(&self) {
-        self.is_answering.store(false, Ordering::Relaxed);
-        self.has_arrived.store(false, Ordering::Relaxed);
-    }
-
-    /// Becomes true when the client closes its side of the connection before it has an answer.
-    pub(crate) fn gone(&self) -> watch::Receiver<bool> {
-        self.gone.subscribe()
-    }
-}
-
 /// A stream of HTTP requests, whose first bytes may have been read before.
 #[derive(Debug)]
 pub(crate) struct Patient {
     pub(crate) ahead: Vec<u8>,
     pub(crate) stream: Stream,
-    progress: Arc<Progress>,
+    /// Whether a request is being answered.
+    is_answering: Arc<AtomicBool>,
     /// When the head of a request must be complete.
     head: Option<Pin<Box<Sleep>>>,
     /// When something must have been written.
@@ -64,12 +32,13 @@ pub(crate) struct Patient {
 }
 
 impl Patient {
-    pub(crate) fn new(stream: Stream, ahead: Vec<u8>, progress: Arc<Progress>) -> Patient {
-        Patient { ahead, stream, progress, head: None, write: None }
+    /// `is_answering` is set while a request is answered.
+    pub(crate) fn new(stream: Stream, ahead: Vec<u8>, is_answering: Arc<AtomicBool>) -> Patient {
+        Patient { ahead, stream, is_answering, head: None, write: None }
     }
 
     fn expect_head(&mut self) {
-        if !self.progress.is_answering.load(Ordering::Relaxed) {
+        if !self.is_answering.load(Ordering::Relaxed) {
             self.head.get_or_insert_with(|| Box::pin(sleep(HEAD)));
         }
     }
@@ -97,7 +66,7 @@ impl AsyncRead for Patient {
         to: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.progress.is_answering.load(Ordering::Relaxed) {
+        if this.is_answering.load(Ordering::Relaxed) {
             this.head = None;
         }
         if !this.ahead.is_empty() {
@@ -111,11 +80,6 @@ impl AsyncRead for Patient {
         let read = Pin::new(&mut this.stream).poll_read(cx, to);
         if to.filled().len() > before {
             this.expect_head();
-        } else if read.is_ready() && this.progress.has_arrived.load(Ordering::Relaxed) {
-            // The client may have closed only its side, and still wait for the answer to what it
-            // wrote. That answer wakes the connection.
-            this.progress.gone.send_replace(true);
-            return Poll::Pending;
         }
         if read.is_pending()
             && let Some(head) = &mut this.head
@@ -160,10 +124,11 @@ mod tests {
 
     use super::*;
 
-    fn pair() -> (Patient, UnixStream, Arc<Progress>) {
+    fn pair() -> (Patient, UnixStream, Arc<AtomicBool>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let progress = Arc::<Progress>::default();
-        (Patient::new(Stream::Unix(ours), b"GE".to_vec(), progress.clone()), theirs, progress)
+        let is_answering = Arc::<AtomicBool>::default();
+        let patient = Patient::new(Stream::Unix(ours), b"GE".to_vec(), is_answering.clone());
+        (patient, theirs, is_answering)
     }
 
     #[tokio::test(start_paused = true)]
@@ -182,10 +147,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_answer_is_not_a_slow_head() {
-        let (mut patient, mut client, progress) = pair();
+        let (mut patient, mut client, is_answering) = pair();
         let mut buffer = [0; 8];
         assert_eq!(patient.read(&mut buffer).await.unwrap(), 2);
-        progress.begins();
+        is_answering.store(true, Ordering::Relaxed);
         let silent = tokio::time::timeout(HEAD * 3, patient.read(&mut buffer)).await;
         assert!(silent.is_err(), "it waits");
         client.write_all(b"x").await.unwrap();
@@ -194,12 +159,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_was_closed_ten_seconds_after_its_first_request() {
-        let (mut patient, _client, progress) = pair();
+        let (mut patient, _client, is_answering) = pair();
         let mut buffer = [0; 8];
         assert_eq!(patient.read(&mut buffer).await.unwrap(), 2);
         // Nothing is read while it is answered.
-        progress.begins();
-        progress.ends();
+        is_answering.store(true, Ordering::Relaxed);
+        is_answering.store(false, Ordering::Relaxed);
         patient.write_all(b"answer").await.unwrap();
         let silent = tokio::time::timeout(HEAD * 3, patient.read(&mut buffer)).await;
         assert!(silent.is_err(), "it waits for the next request");

@@ -1,8 +1,10 @@
 //! HTTP connections.
 
 use std::future::poll_fn;
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,12 +17,13 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
 
 use crate::access::Link;
 use crate::handover_item::{HandoverItem, ItemKind};
-use crate::patience::{Patient, Progress};
+use crate::patience::Patient;
 use crate::phase::Phase;
 use crate::places::Place;
 use crate::sockets::Stream;
@@ -28,24 +31,46 @@ use crate::sockets::Stream;
 /// How long a client may be silent between two requests.
 const SILENCE_MAX: Duration = Duration::from_secs(75);
 
+/// How often a query looks whether its client is still there.
+const LOOKED_EACH: Duration = Duration::from_millis(100);
+
 /// The sender of a request, in its extensions.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     /// Its address, and the name of its token if it has one.
     pub(crate) name: Arc<str>,
     pub(crate) link: Link,
-    /// Becomes true when it closes its side of the connection before it has an answer.
-    pub(crate) gone: watch::Receiver<bool>,
+    /// The socket of its connection.
+    socket: Arc<OwnedFd>,
+}
+
+impl Peer {
+    /// Whether it has closed its side of the connection.
+    fn is_gone(&self) -> bool {
+        let mut fds = [PollFd::new(&*self.socket, PollFlags::RDHUP)];
+        let at_once = Timespec::default();
+        matches!(poll(&mut fds, Some(&at_once)), Ok(1..))
+    }
 }
 
 /// Ends the answer to a query whose client closes its side of the connection. What was written is
 /// finished in any case.
 pub(crate) async fn while_wanted(request: axum::extract::Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().cloned();
-    let Some(mut peer) = peer else { return next.run(request).await };
+    let Some(peer) = peer else { return next.run(request).await };
+    // The HTTP server reads nothing while it waits for an answer.
+    let gone = async {
+        loop {
+            tokio::time::sleep(LOOKED_EACH).await;
+            if peer.is_gone() {
+                return;
+            }
+        }
+    };
     tokio::select! {
+        biased;
         response = next.run(request) => response,
-        _ = peer.gone.wait_for(|gone| *gone) => {
+        () = gone => {
             (StatusCode::REQUEST_TIMEOUT, "the client closed the connection\n").into_response()
         }
     }
@@ -62,25 +87,28 @@ pub(crate) async fn answer(
     place: Arc<Place>,
 ) -> Option<HandoverItem> {
     let router = TowerToHyperService::new(router);
-    let progress = Arc::<Progress>::default();
-    let gone = progress.gone();
-    let peer = Peer { name: sender.as_str().into(), link: stream.link(), gone };
-    let stream = Patient::new(stream, ahead, progress.clone());
+    let socket = Arc::new(stream.socket().ok()?);
+    let peer = Peer { name: sender.as_str().into(), link: stream.link(), socket };
+    let is_answering = Arc::new(AtomicBool::new(false));
+    let stream = Patient::new(stream, ahead, is_answering.clone());
     let held = place.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
-        progress.begins();
-        let (place, progress) = (held.clone(), progress.clone());
-        let request = request.map(|body| Arriving::new(body, place.clone(), progress.clone()));
-        let answer = router.call(request);
+        is_answering.store(true, Ordering::Relaxed);
+        let place = held.clone();
+        let request = request.map(|body| Arriving::new(body, place.clone()));
+        let (answer, is_answering) = (router.call(request), is_answering.clone());
         Box::pin(async move {
             let answer = answer.await;
+            is_answering.store(false, Ordering::Relaxed);
             place.rests();
-            answer.map(|answer| answer.map(|body| Leaving { body, progress }))
+            answer
         })
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(SILENCE_MAX);
+    // A client may close its side after its request, and still waits for the answer.
+    server.half_close(true);
     let mut connection = server.serve_connection(TokioIo::new(stream), service);
     let ended = tokio::select! {
         biased;
@@ -120,26 +148,19 @@ pub(crate) async fn answer(
     None
 }
 
-/// The body of a request, which tells when all of it has arrived.
+/// The body of a request, which tells the place of its connection when all of it has arrived.
 #[derive(Debug)]
 struct Arriving {
     body: Incoming,
     place: Arc<Place>,
-    progress: Arc<Progress>,
 }
 
 impl Arriving {
-    fn new(body: Incoming, place: Arc<Place>, progress: Arc<Progress>) -> Arriving {
-        let arriving = Arriving { body, place, progress };
-        if arriving.body.is_end_stream() {
-            arriving.has_arrived();
+    fn new(body: Incoming, place: Arc<Place>) -> Arriving {
+        if body.is_end_stream() {
+            place.works();
         }
-        arriving
-    }
-
-    fn has_arrived(&self) {
-        self.place.works();
-        self.progress.has_arrived();
+        Arriving { body, place }
     }
 }
 
@@ -154,42 +175,9 @@ impl Body for Arriving {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.body).poll_frame(cx);
         if matches!(polled, Poll::Ready(None)) || this.body.is_end_stream() {
-            this.has_arrived();
+            this.place.works();
         }
         polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// The body of an answer, which tells when all of it is written.
-#[derive(Debug)]
-struct Leaving {
-    body: axum::body::Body,
-    progress: Arc<Progress>,
-}
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        self.progress.ends();
-    }
-}
-
-impl Body for Leaving {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::pin::Pin;
@@ -180,6 +180,16 @@ impl Stream {
             // Its keys are in this process.
             Stream::Tls(_) => return Err(io::ErrorKind::Unsupported.into()),
         })
+    }
+
+    /// The socket, once more, for looking at.
+    pub(crate) fn socket(&self) -> io::Result<OwnedFd> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tls(stream) => stream.get_ref().0.as_fd(),
+        }
+        .try_clone_to_owned()
     }
 
     /// Reads what is there.

@@ -7,12 +7,13 @@ use crate::StoreError;
 pub(crate) const FIRST_SCHEMA: i64 = 6;
 
 /// The steps that a store of schema `found` lacks (0: it has no series), each with the schema to which
-/// it leads.
+/// it leads; none for one that was not released.
 pub(crate) fn steps_from<'a>(
     found: i64,
     steps: &'a [&'a str],
 ) -> impl Iterator<Item = (i64, &'a str)> {
-    (FIRST_SCHEMA..).zip(steps.iter().copied()).filter(move |(version, _)| *version > found)
+    let is_lacking = move |version: i64| found == 0 || (FIRST_SCHEMA..version).contains(&found);
+    (FIRST_SCHEMA..).zip(steps.iter().copied()).filter(move |(version, _)| is_lacking(*version))
 }
 
 /// Whether a store of schema `found` can be brought to the schema `known`.

@@ -209,10 +209,12 @@ fn a_daemon_whose_thread_ends_ends_with_its_reason() {
     let place = Place::new();
     let daemon = start(&place, &record, &[]);
     server.crash();
-    // It waits in the journal, which is gone when the database is back.
-    assert_eq!(send(&daemon, "a", 1), NEW);
+    // They wait in the journal, which is empty when the database is back. One may have been read.
+    for key in ["a", "b", "c", "d"] {
+        assert_eq!(send(&daemon, key, 1), NEW);
+    }
     for file in std::fs::read_dir(place.path("journal")).unwrap() {
-        std::fs::remove_file(file.unwrap().path()).unwrap();
+        std::fs::File::create(file.unwrap().path()).unwrap();
     }
     server.resume().unwrap();
     let (status, said) = daemon.ended().unwrap();

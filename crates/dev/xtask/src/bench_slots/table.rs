@@ -150,13 +150,17 @@ impl Table {
         Rounds::of(self.of(name, load).filter_map(ratio).collect())
     }
 
-    /// Writes the tables and the goals into the page.
-    pub(super) fn write(&self, page: &Path) -> Result<(), String> {
-        pages::write_between(page, MARKS, |_| self.text())
+    /// Writes the tables into the page, and what follows them.
+    pub(super) fn write(&self, page: &Path, goals: &str) -> Result<(), String> {
+        pages::write_between(page, MARKS, |_| self.text() + goals)
     }
 
     fn text(&self) -> String {
-        let mut text = format!("Measured from {} on {}.\n", self.began, self.machine);
+        let mut text = format!(
+            "Measured from {} on {}. The numbers of every round are in \
+             [results/series-performance.json](results/series-performance.json).\n",
+            self.began, self.machine
+        );
         let mut loads: Vec<Load> = Vec::new();
         for row in &self.rows {
             if !loads.contains(&row.load) {
@@ -184,7 +188,6 @@ impl Table {
                 }
             }
         }
-        text.push_str(&super::goals::text(self));
         text
     }
 }

@@ -82,9 +82,8 @@ impl Postgres {
     /// created the schema, and [`StoreError::Unreleased`].
     pub fn open(url: &str) -> Result<Postgres, StoreError> {
         let mut store = Postgres::new(url)?;
-        let found = store.link.transaction(schema::version)?;
+        let found = store.link.transaction(schema::migrate)?;
         store.check_version(found)?;
-        store.link.transaction(schema::migrate)?;
         Ok(store)
     }
 

@@ -49,19 +49,23 @@ pub(super) fn version(session: &mut OpenTransaction<'_>) -> Result<i64, Failure>
     Ok(row.try_get(0)?)
 }
 
-/// Brings the database to the current schema. Two processes may do this at once.
-pub(super) fn migrate(session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
+/// Brings the database to the current schema, unless its own cannot be; returns its version then. Two
+/// processes may do this at once, if neither has asked for the [version] before: PostgreSQL would
+/// remember that there was no table, and a lock does not make it look again.
+pub(super) fn migrate(session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
     migrate_by(STEPS, session)
 }
 
-fn migrate_by(steps: &[&str], session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
+fn migrate_by(steps: &[&str], session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
     // There may be no schema yet whose lock could be taken.
     session.transaction.query_one(MIGRATING, &[])?;
-    for (version, step) in steps_from(version(session)?, steps) {
+    let mut found = version(session)?;
+    for (version, step) in steps_from(found, steps) {
         session.transaction.batch_execute(step)?;
         session.transaction.execute("UPDATE slots_schema SET version = $1", &[&version])?;
+        found = version;
     }
-    Ok(())
+    Ok(found)
 }
 
 /// The retentions, finest first.
@@ -283,8 +287,8 @@ mod tests {
         let both = &[STEPS[0], "ALTER TABLE series ADD COLUMN later text"];
         for (steps, known) in [(&both[..1], FIRST_SCHEMA), (both, FIRST_SCHEMA + 1)] {
             for _ in 0..2 {
-                link.transaction(|session| migrate_by(steps, session)).unwrap();
-                assert_eq!(link.transaction(version).unwrap(), known);
+                let found = link.transaction(|session| migrate_by(steps, session)).unwrap();
+                assert_eq!((found, link.transaction(version).unwrap()), (known, known));
             }
         }
         let empty = "SELECT NOT EXISTS (SELECT later FROM series)";
