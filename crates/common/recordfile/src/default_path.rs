@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use crate::RecordError;
 
-/// Default location of the record: `TACHOGRAPH_RECORD`, or `tachograph/record.sqlite` in the XDG
-/// data folder (`~/.local/share`).
+/// Default location of the record: `tachograph/record.sqlite` in the XDG data folder
+/// (`~/.local/share`). Whether `TACHOGRAPH_RECORD` names another, which may be a URL, is known to those
+/// who read options.
 ///
 /// Source: XDG Base Directory Specification 0.8; a relative `XDG_DATA_HOME` counts as unset.
 ///
@@ -16,9 +17,6 @@ pub fn default_path() -> Result<PathBuf, RecordError> {
 }
 
 fn path_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, RecordError> {
-    if let Some(path) = variable("TACHOGRAPH_RECORD") {
-        return Ok(path);
-    }
     variable("XDG_DATA_HOME")
         .filter(|path| path.is_absolute())
         .or_else(|| variable("HOME").map(|home| home.join(".local/share")))
@@ -46,14 +44,12 @@ mod tests {
             place(&[home, ("XDG_DATA_HOME", "/data")]).unwrap(),
             PathBuf::from("/data/tachograph/record.sqlite")
         );
-        assert_eq!(
-            place(&[home, ("TACHOGRAPH_RECORD", "here.sqlite")]).unwrap(),
-            PathBuf::from("here.sqlite")
-        );
+        let elsewhere = ("TACHOGRAPH_RECORD", "postgres://user@host/database");
+        assert_eq!(place(&[home, elsewhere]).unwrap(), default, "no folder is named after a URL");
         assert_eq!(
             place(&[]).unwrap_err().to_string(),
-            "no location for the record: TACHOGRAPH_RECORD, XDG_DATA_HOME and HOME are not set; \
-             set TACHOGRAPH_RECORD to a file"
+            "no location for the record: neither XDG_DATA_HOME nor HOME is set; set TACHOGRAPH_RECORD \
+             to a file"
         );
     }
 }

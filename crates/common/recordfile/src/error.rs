@@ -11,8 +11,8 @@ use crate::Foreign;
 pub enum RecordError {
     /// No folder was found for the record.
     #[error(
-        "no location for the record: TACHOGRAPH_RECORD, XDG_DATA_HOME and HOME are not set; set \
-         TACHOGRAPH_RECORD to a file"
+        "no location for the record: neither XDG_DATA_HOME nor HOME is set; set TACHOGRAPH_RECORD to a \
+         file"
     )]
     NoPlace,
     /// The path is a folder.
