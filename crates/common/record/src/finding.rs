@@ -337,9 +337,10 @@ pub enum Fact {
         /// Half-width of its 95% interval.
         half_width: f64,
     },
-    /// A closed loop's slices are too short for the stops of the whole server that go on at their ends.
+    /// A closed loop's slices are too short for the stops of the whole server at their ends.
     LongStops {
-        /// Mean time after a slice in which no request ended.
+        /// Mean time around the end of a slice in which no request ended: from the last one before it
+        /// to the first one after it.
         #[serde(rename = "stopped_ns")]
         stopped: Nanos,
         /// Mean length of a slice.

@@ -49,7 +49,7 @@ impl Connections {
     }
 }
 
-/// A read that nobody waits for any more once this is dropped.
+/// A read whose result is wanted until this is dropped.
 struct Awaited {
     /// Ends with the read.
     progress: Weak<Mutex<Progress>>,
@@ -140,7 +140,7 @@ impl Readers {
         let progress = Arc::new(Mutex::new(Progress::default()));
         let awaited = Awaited { progress: Arc::downgrade(&progress), runtime: Handle::current() };
         let done = tokio::task::spawn_blocking(move || {
-            // Also of a read that nobody waits for, until it ends.
+            // An abandoned read keeps its turn until its SQL has really stopped.
             let _turn = turn;
             let known = lock(&connections(&shared).idle).pop();
             let mut store = match known {

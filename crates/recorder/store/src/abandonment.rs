@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use postgres::{CancelToken, NoTls};
 
-/// Tells a store opened read-only that nobody waits for what it reads: the call in progress and all
-/// later ones fail with [`crate::StoreError::Abandoned`]. Cloning shares it.
+/// Cancels the reads of a store opened read-only: the call in progress and all later ones fail with
+/// [`crate::StoreError::Abandoned`]. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct Abandonment {
     is_told: Arc<AtomicBool>,

@@ -82,7 +82,7 @@ pub enum StoreError {
         /// Where.
         place: String,
     },
-    /// Nobody waits for the result any more ([`crate::Abandonment`]).
+    /// The read was cancelled ([`crate::Abandonment`]).
     #[error("the read was stopped, because its client went away")]
     Abandoned,
     /// A later version created the schema.

@@ -5,8 +5,8 @@
 //! into a page four times. Of a name, 12 of the 16 bytes are kept then, as in SQLite, so that a key
 //! takes 14 bytes. To find a name, each run is searched.
 //!
-//! Whoever adds a name adds its row first and looks into the blocks afterwards, and whoever looks for
-//! one looks for its row first: so a name that is packed meanwhile is found.
+//! A name that is packed at the same moment is still found: `add` inserts its row before it searches the
+//! blocks, and `has` looks for the row first.
 
 use super::link::{Failure, OpenTransaction};
 use crate::store::{FORGOTTEN_MAX, day_of};
