@@ -147,11 +147,14 @@ impl RunningVariant {
             among: None,
         };
         let load = with_one_engine(&variant.load);
-        let mut session = Session::open(&site, &target, &load, &options)?;
+        let opened = Session::open(&site, &target, &load, &options);
+        let mut session = opened.map_err(|error| stack.unreached(error))?;
         let mut warm = TrialSum::new(Offer::WarmUp, None, around.step);
         let probing = Instant::now();
         let learned = match variant.load.exchange {
-            spec::Exchange::Http(_) | spec::Exchange::Oneshot => Some(session.learn()?),
+            spec::Exchange::Http(_) | spec::Exchange::Oneshot => {
+                Some(session.learn().map_err(|error| stack.unreached(error))?)
+            }
             spec::Exchange::Echo { .. }
             | spec::Exchange::Bulk { .. }
             | spec::Exchange::Lines(_) => None,

@@ -65,6 +65,14 @@ impl Stack {
         }
     }
 
+    /// What a failure to reach it means: that of the connection to its machine, if that is lost.
+    pub(crate) fn unreached(&self, error: StartError) -> StartError {
+        match self {
+            Stack::Near(_) => error,
+            Stack::Far(stack) => stack.expand("").map_or_else(StartError::from, |_| error),
+        }
+    }
+
     /// Describes a process that may run outside the stack's CPUs, if that is known.
     pub(crate) fn unpinned(&self) -> Option<String> {
         match self {
