@@ -114,11 +114,10 @@ fn steps(buckets: &[f64], change_min: f64) -> Vec<Drift> {
 }
 
 /// The largest step above 5% in the level of one trial's buckets (requests completed per unit of
-/// time), if there is one.
+/// time), if there is one. Steps are compared as factors: half as fast is as large as twice as fast.
 pub fn drift(buckets: &[f64]) -> Option<Drift> {
-    steps(buckets, DRIFT_CHANGE_MIN)
-        .into_iter()
-        .max_by(|a, b| a.change.abs().total_cmp(&b.change.abs()))
+    let size = |step: &Drift| step.change.ln_1p().abs();
+    steps(buckets, DRIFT_CHANGE_MIN).into_iter().max_by(|a, b| size(a).total_cmp(&size(b)))
 }
 
 #[cfg(test)]
@@ -164,6 +163,14 @@ mod tests {
         assert_eq!(drift(&[100.0, 101.0, 99.0, 100.0, 0.0, 0.0, 0.0]).unwrap().change, -1.0);
         assert_eq!(drift(&[]), None);
         assert_eq!(drift(&[0.0; 20]), None);
+    }
+
+    #[test]
+    fn of_several_steps_the_largest_factor_counts() {
+        let (twice, a_tenth) = ((20, 2000.0), (20, 200.0));
+        let change = |levels: &[(usize, f64)]| drift(&noisy(levels, 1)).unwrap().change;
+        assert!((change(&[(20, 1000.0), twice, a_tenth]) + 0.9).abs() < 0.02);
+        assert!((change(&[(20, 100.0), (20, 1000.0), (20, 500.0)]) - 9.0).abs() < 0.2);
     }
 
     /// The least cost over all segmentations, by exhaustive search.

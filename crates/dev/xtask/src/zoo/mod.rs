@@ -54,7 +54,7 @@ pub(crate) struct Wanted {
     /// Instead of drawn servers, those about which an earlier method was wrong
     #[arg(long)]
     found: bool,
-    /// Beside bursts on both CPUs
+    /// Beside bursts on both CPUs, the same for all comparisons at a time
     #[arg(long)]
     neighbours: bool,
     /// Instead of comparing, load every server for so many seconds, and check the truth
@@ -139,6 +139,10 @@ fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
         })
         .collect();
     say(JudgedComparison::HEAD);
+    let _neighbours = match wanted.neighbours {
+        true => Some(Neighbours::start(&NEIGHBOURS, conditions.seed)?),
+        false => None,
+    };
     let (missing, kept) = (Mutex::new(missing.into_iter()), Mutex::new(kept));
     let worker = || -> Result<(), String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -147,7 +151,7 @@ fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
             let Some(asking) = asking.filter(|_| !stop.load(Ordering::Relaxed)) else {
                 return Ok(());
             };
-            let judged = asking.judge(&conditions, &tachograph, folder.path(), stop)?;
+            let judged = asking.judge(&conditions, &tachograph, folder.path(), stop);
             if stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -193,13 +197,9 @@ impl Asking {
         tachograph: &Path,
         folder: &Path,
         stop: &AtomicBool,
-    ) -> Result<JudgedComparison, String> {
+    ) -> JudgedComparison {
         let Asking { run, subject, against } = self;
         let seed = Seed(conditions.seed).derive(against, u64::from(*run)).0 >> 12;
-        let _neighbours = match conditions.neighbours {
-            true => Some(Neighbours::start(&NEIGHBOURS, seed)?),
-            false => None,
-        };
         let further = [format!("--seed={seed}")];
         let seconds = conditions.seconds;
         let asked = ComparisonPlan { tachograph, folder, seconds, further: &further, stop };
@@ -210,7 +210,7 @@ impl Asking {
             (false, _) => Beside::OtherComparisons,
             (true, _) => Beside::Neighbours,
         };
-        Ok(JudgedComparison::new(*run, subject, &pair, compared, beside))
+        JudgedComparison::new(*run, subject, &pair, compared, beside)
     }
 }
 
