@@ -139,7 +139,8 @@ impl Statsd {
     ) -> Result<Accepted, Question> {
         let arrival = Arrival::live(message.arrival_us);
         let mut all = Accepted::default();
-        let mut accepted: Vec<(u64, Vec<Held>)> = Vec::new();
+        // The values, and the number and the count of values of each line.
+        let (mut values, mut accepted) = (Vec::new(), Vec::new());
         each_line(message.lines, &mut self.reader, |reader, line| {
             // An error would be one of a whole file.
             let Ok(parsed) = reader.read(line, arrival) else { return };
@@ -147,19 +148,23 @@ impl Statsd {
             if let Some(reason) = parsed.reasons.first() {
                 refuse((line.number, *reason));
             } else if !parsed.held.is_empty() {
-                accepted.push((line.number, parsed.held.clone()));
+                values.extend_from_slice(&parsed.held);
+                accepted.push((line.number, parsed.held.len()));
             }
         });
-        let touched = accepted.iter().flat_map(|(_, held)| held).flat_map(Held::series);
+        let touched = values.iter().flat_map(Held::series);
         let code = Format::Statsd.code();
         if let Some(missing) = gatherer.missing(code, self.reader.book(), touched) {
             return Err(missing);
         }
-        for (number, mut held) in accepted {
+        let mut rest = values.as_mut_slice();
+        for (number, count) in accepted {
+            let (held, others) = rest.split_at_mut(count);
+            rest = others;
             if is_known && held.iter().all(Held::is_gauge) {
                 continue;
             }
-            match self.line(gatherer, &mut held, is_known) {
+            match self.line(gatherer, held, is_known) {
                 Ok(()) => all.updates += held.len() as u64,
                 Err(reason) => refuse((number, reason)),
             }

@@ -15,8 +15,9 @@ pub struct Series(pub u32);
 /// The series seen so far.
 #[derive(Clone, Debug)]
 pub struct Book {
-    names: Vec<Arc<SeriesName>>,
-    numbers: HashMap<Arc<SeriesName>, Series>,
+    names: Vec<SeriesName>,
+    /// Without those of [further fields](Book::add_fields).
+    numbers: HashMap<SeriesName, Series>,
     /// The same by their text in the input; a series may have several.
     texts: HashMap<Arc<str>, Series>,
     /// For each series, the text that followed its own in the input, with its series. Data that
@@ -104,16 +105,36 @@ impl Book {
         if let Some(series) = self.numbers.get(&name) {
             return Ok(*series);
         }
-        let bytes = self.names_bytes + name.bytes();
-        if self.names.len() >= self.limit || bytes > self.bytes_max {
+        let series = self.make(1, name.bytes())?;
+        self.names.push(name.clone());
+        self.numbers.insert(name, series);
+        Ok(series)
+    }
+
+    /// The number of the first of further fields that a series always has beside its own; the others
+    /// follow. The caller keeps the number: neither a text nor a name leads to it.
+    ///
+    /// # Errors
+    /// [`Malformed::TooManySeries`]; then there is none of them.
+    pub(crate) fn add_fields(
+        &mut self,
+        of: Series,
+        fields: &[Arc<str>],
+    ) -> Result<Series, Malformed> {
+        let first = self.make(fields.len(), 0)?;
+        let name = self.name(of).clone();
+        self.names.extend(fields.iter().map(|field| name.with_field(Arc::clone(field))));
+        Ok(first)
+    }
+
+    /// The number of the first of some new series, whose names have so many bytes.
+    fn make(&mut self, count: usize, bytes: usize) -> Result<Series, Malformed> {
+        let bytes = self.names_bytes + bytes;
+        if count > self.limit - self.names.len() || bytes > self.bytes_max {
             return Err(Malformed::TooManySeries);
         }
         self.names_bytes = bytes;
-        let series = Series(self.names.len() as u32);
-        let name = Arc::new(name);
-        self.names.push(Arc::clone(&name));
-        self.numbers.insert(name, series);
-        Ok(series)
+        Ok(Series(self.names.len() as u32))
     }
 
     /// The name of a series of this book.
@@ -152,6 +173,18 @@ mod tests {
         assert_eq!(book.number_of_text("c", || name("c")), Err(Malformed::TooManySeries));
         assert_eq!(book.number_of_text("c", || name("a")), Ok(a), "a refused text is not kept");
         assert_eq!(book.len(), 2);
+    }
+
+    #[test]
+    fn further_fields_are_made_together_or_not_at_all() {
+        let mut book = Book::new(4);
+        let n = book.number_of_text("a", || SeriesName::new("a", [], "n")).unwrap();
+        let fields = ["mean", "max"].map(Arc::from);
+        assert_eq!(book.add_fields(n, &fields), Ok(Series(1)));
+        let names = [0, 1, 2].map(|series| book.name(Series(series)).to_string());
+        assert_eq!(names, ["a:n", "a:mean", "a:max"]);
+        assert_eq!(book.add_fields(n, &fields), Err(Malformed::TooManySeries));
+        assert_eq!(book.number(name("b").unwrap()), Ok(Series(3)), "there is room for one");
     }
 
     #[test]

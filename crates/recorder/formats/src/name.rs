@@ -1,6 +1,7 @@
 //! Identity of a series: measurement, tags and field.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::Malformed;
 
@@ -16,9 +17,15 @@ pub(crate) const FIELD: &str = "value";
 /// Measurement, tags and field. Equal names are the same series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesName {
+    head: Arc<Head>,
+    field: Arc<str>,
+}
+
+/// What the fields of a measurement share.
+#[derive(Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Head {
     measurement: String,
     tags: Vec<(String, String)>,
-    field: String,
 }
 
 impl SeriesName {
@@ -30,38 +37,43 @@ impl SeriesName {
     pub fn new(
         measurement: impl Into<String>,
         tags: impl IntoIterator<Item = (String, String)>,
-        field: impl Into<String>,
+        field: impl Into<Arc<str>>,
     ) -> Result<SeriesName, Malformed> {
-        let (measurement, field) = (measurement.into(), field.into());
+        let (measurement, field): (String, Arc<str>) = (measurement.into(), field.into());
         let mut tags: Vec<_> = tags.into_iter().collect();
         if tags.len() > TAGS_MAX {
             return Err(Malformed::TooManyTags);
         }
-        let parts = tags.iter().flat_map(|(key, value)| [key, value]);
-        for part in parts.chain([&measurement, &field]) {
+        let parts = tags.iter().flat_map(|(key, value)| [key.as_str(), value]);
+        for part in parts.chain([measurement.as_str(), &field]) {
             check(part)?;
         }
         tags.sort_unstable();
         if tags.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(Malformed::DuplicateTag);
         }
-        Ok(SeriesName { measurement, tags, field })
+        Ok(SeriesName { head: Arc::new(Head { measurement, tags }), field })
     }
 
     /// The measurement: `requests`, `servers.web1.cpu`.
     pub fn measurement(&self) -> &str {
-        &self.measurement
+        &self.head.measurement
     }
 
     /// The tags, sorted by key.
     pub fn tags(&self) -> &[(String, String)] {
-        &self.tags
+        &self.head.tags
+    }
+
+    /// Another field of the measurement, one that [`SeriesName::new`] accepts.
+    pub(crate) fn with_field(&self, field: Arc<str>) -> SeriesName {
+        SeriesName { head: Arc::clone(&self.head), field }
     }
 
     /// Bytes of all its texts.
     pub(crate) fn bytes(&self) -> usize {
-        let tags = self.tags.iter().map(|(key, value)| key.len() + value.len());
-        self.measurement.len() + self.field.len() + tags.sum::<usize>()
+        let tags = self.tags().iter().map(|(key, value)| key.len() + value.len());
+        self.measurement().len() + self.field.len() + tags.sum::<usize>()
     }
 
     /// The field, one of the measurement's values: `value`, `count`, `p99`.
@@ -85,14 +97,14 @@ fn check(part: &str) -> Result<(), Malformed> {
 impl fmt::Display for SeriesName {
     /// `measurement:field{key=value,key=value}`, without the field if it is `value`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.measurement)?;
-        if self.field != FIELD {
+        f.write_str(self.measurement())?;
+        if self.field() != FIELD {
             write!(f, ":{}", self.field)?;
         }
-        for (i, (key, value)) in self.tags.iter().enumerate() {
+        for (i, (key, value)) in self.tags().iter().enumerate() {
             write!(f, "{}{key}={value}", if i == 0 { '{' } else { ',' })?;
         }
-        if self.tags.is_empty() { Ok(()) } else { f.write_str("}") }
+        if self.tags().is_empty() { Ok(()) } else { f.write_str("}") }
     }
 }
 

@@ -25,11 +25,13 @@
 //! A line is accepted or refused as a whole, so one invalid value is enough to refuse it.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use series::{COUNT_MAX, Kind, Refusal, Step};
 
 use super::graphite::tagged;
-use super::window::{Amount, Item, TIMED, Windows};
+use super::window::{Addend, Item, LEVELS, TIMED, Timer, Windows};
 use super::{Held, Out, Parsed, Parser};
 use crate::name::FIELD;
 use crate::time::decimal_seconds;
@@ -44,6 +46,9 @@ pub struct Statsd {
     is_live: bool,
     windows: Windows,
     gauges: HashMap<Series, f64>,
+    /// By the series of a timer's count, that of its first level.
+    timers: HashMap<Series, Series>,
+    levels: [Arc<str>; LEVELS.len()],
     /// Buffer for the text that names a series: key, tags, field.
     key: String,
 }
@@ -80,7 +85,8 @@ impl Statsd {
     }
 
     fn of(windows: Windows, is_live: bool) -> Statsd {
-        Statsd { is_live, windows, gauges: HashMap::new(), key: String::new() }
+        let (gauges, timers, levels) = (HashMap::new(), HashMap::new(), LEVELS.map(Arc::from));
+        Statsd { is_live, windows, gauges, timers, levels, key: String::new() }
     }
 
     /// The time of a metric.
@@ -136,17 +142,17 @@ impl Statsd {
         out: &mut Out<'_>,
     ) -> Result<Item, Reason> {
         let number = finite(value)?;
-        let amount = match number {
-            Number::Signed(count) if metric.rate == 1.0 => Amount::Whole(count),
-            number => Amount::Part(number.as_f64() / metric.rate),
+        let addend = match number {
+            Number::Signed(count) if metric.rate == 1.0 => Addend::Whole(count),
+            number => Addend::Part(number.as_f64() / metric.rate),
         };
         if number.as_f64() < 0.0 {
             return Err(Refusal::NegativeCounter.into());
         }
-        if amount.as_f64() > COUNT_MAX as f64 || amount.as_f64() >= self.count_max() {
+        if addend.as_f64() > COUNT_MAX as f64 || addend.as_f64() >= self.count_max() {
             return Err(Refusal::TooLarge.into());
         }
-        Ok(Item::Count { series: self.series(metric, "count", out)?, amount })
+        Ok(Item::Count { series: self.series(metric, "count", out)?, addend })
     }
 
     fn gauge(
@@ -170,11 +176,12 @@ impl Statsd {
         if value.abs() > series::LEVEL_MAX || 1.0 / metric.rate >= self.count_max() {
             return Err(Refusal::TooLarge.into());
         }
-        let mut fields = [Series(0); TIMED.len()];
-        for (field, series) in TIMED.iter().zip(&mut fields) {
-            *series = self.series(metric, field, out)?;
-        }
-        Ok(Item::Time { fields, value, rate: metric.rate })
+        let count = self.series(metric, TIMED, out)?;
+        let first = match self.timers.entry(count) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => *new.insert(out.book.add_fields(count, &self.levels)?),
+        };
+        Ok(Item::Time { timer: Timer { count, first }, value, rate: metric.rate })
     }
 
     /// The successive levels of a line's gauges, with the updates that they give.

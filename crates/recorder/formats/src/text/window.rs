@@ -13,15 +13,16 @@
 //! [`Windows::mark`] tells the position of each, and [`Windows::carried`] what must be known beside
 //! them.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
-use series::{COUNT_MAX, Kind, Refusal, Step};
+use series::{Amount, COUNT_MAX, Kind, Refusal, Step};
 
 use super::Parsed;
 use crate::{Malformed, Reason, Series, Update};
 
-/// The fields of timers, in the order of [`Item::Time`].
-pub(super) const TIMED: [&str; 7] = ["n", "mean", "min", "max", "p50", "p90", "p99"];
+/// The field of timers that counts, and those of levels in the order of [`Timer::levels`].
+pub(super) const TIMED: &str = "n";
+pub(super) const LEVELS: [&str; 6] = ["mean", "min", "max", "p50", "p90", "p99"];
 
 /// A window stays open at least until a line arrives this many windows after it.
 const OPEN_WINDOWS: i64 = 2;
@@ -49,21 +50,36 @@ const DISTINCT_MAX: usize = 1 << 20;
 /// Approximate memory of a series in a window, and overhead of a text.
 const ENTRY_BYTES: usize = 96;
 
-/// An amount added to a count.
+/// What a value adds to a count.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Amount {
+pub(super) enum Addend {
     /// An integer.
     Whole(i64),
     /// A fraction, because of a sample rate.
     Part(f64),
 }
 
-impl Amount {
+impl Addend {
     pub(super) fn as_f64(self) -> f64 {
         match self {
-            Amount::Whole(count) => count as f64,
-            Amount::Part(part) => part,
+            Addend::Whole(count) => count as f64,
+            Addend::Part(part) => part,
         }
+    }
+}
+
+/// The series of a timer's fields.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Timer {
+    /// That of [`TIMED`].
+    pub(super) count: Series,
+    /// That of the first of [`LEVELS`]; the others follow.
+    pub(super) first: Series,
+}
+
+impl Timer {
+    fn levels(self) -> impl Iterator<Item = Series> + Clone {
+        (0..LEVELS.len() as u32).map(move |place| Series(self.first.0 + place))
     }
 }
 
@@ -77,10 +93,10 @@ pub struct Held {
 /// The kinds of values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Item {
-    /// An amount of a count.
-    Count { series: Series, amount: Amount },
-    /// A duration, with the series of its fields.
-    Time { fields: [Series; TIMED.len()], value: f64, rate: f64 },
+    /// A part of a count.
+    Count { series: Series, addend: Addend },
+    /// A duration.
+    Time { timer: Timer, value: f64, rate: f64 },
     /// A value of a set.
     Distinct { series: Series, value: Box<str> },
     /// A level, or a change of the last one.
@@ -92,11 +108,11 @@ impl Held {
     pub fn series(&self) -> impl Iterator<Item = (Series, Kind)> + Clone {
         let (first, kind, rest) = match &self.item {
             Item::Count { series, .. } => (*series, Kind::Count, None),
-            Item::Time { fields, .. } => (fields[0], Kind::Count, Some(*fields)),
+            Item::Time { timer, .. } => (timer.count, Kind::Count, Some(*timer)),
             Item::Distinct { series, .. } => (*series, Kind::Level, None),
             Item::Gauge { series, .. } => (*series, Kind::Gauge, None),
         };
-        let rest = rest.into_iter().flat_map(|fields| fields.into_iter().skip(1));
+        let rest = rest.into_iter().flat_map(Timer::levels);
         std::iter::once((first, kind)).chain(rest.map(|series| (series, Kind::Level)))
     }
 
@@ -173,39 +189,42 @@ pub struct Windows {
     arrived_us: Option<i64>,
     /// The message that is being read.
     mark: Mark,
-    /// The fraction carried over to each series' next window: counts are whole.
-    owed: HashMap<Series, f64>,
+    /// The fraction carried over to a series' next window, if any: counts are whole.
+    owed: Owed,
     /// Approximate bytes of the open windows.
     bytes: usize,
 }
+
+type Owed = BTreeMap<Series, f64>;
 
 #[derive(Debug)]
 struct Window {
     /// The first message of which it has a part.
     first: Mark,
-    counts: HashMap<Series, Amounts>,
-    /// By the series of the first field.
-    times: HashMap<Series, Times>,
-    sets: HashMap<Series, HashSet<Box<str>>>,
-    /// What it emitted while it was open.
-    given: HashMap<Series, Update>,
+    counts: BTreeMap<Series, Sum>,
+    /// By the series of the count.
+    times: BTreeMap<Series, Times>,
+    sets: BTreeMap<Series, HashSet<Box<str>>>,
+    /// What it emitted while it was open, ordered by series; `None` if that was [not
+    /// recorded](Windows::not_given).
+    given: Vec<(Series, Option<Amount>)>,
     /// Whether its values may differ from that.
     is_changed: bool,
     bytes: usize,
 }
 
-/// The sum of amounts, its fractions apart.
+/// A count, its fractions apart.
 #[derive(Clone, Copy, Debug, Default)]
-struct Amounts {
+struct Sum {
     whole: i64,
     part: f64,
 }
 
 #[derive(Debug)]
 struct Times {
-    fields: [Series; TIMED.len()],
+    timer: Timer,
     /// Number of values.
-    n: Amounts,
+    n: Sum,
     sum: f64,
     weight: f64,
     min: f64,
@@ -226,7 +245,7 @@ impl Windows {
             closed_us,
             arrived_us: None,
             mark: START,
-            owed: HashMap::new(),
+            owed: Owed::new(),
             bytes: 0,
         }
     }
@@ -271,8 +290,8 @@ impl Windows {
     /// added to it, like the values of another sender. Counts stay exact.
     pub(super) fn cut(&mut self, out: &mut Parsed) {
         for (start_us, mut window) in std::mem::take(&mut self.open) {
-            let updates = window.updates(start_us, self.length, &mut self.owed);
-            window.give(updates, out);
+            let results = window.results(&mut self.owed);
+            window.give((start_us, self.length), results, out);
         }
         self.bytes = 0;
     }
@@ -297,9 +316,9 @@ impl Windows {
         mut bytes_of: impl FnMut(Series) -> usize,
     ) -> Carried {
         let mut left = owed_max;
-        self.owed.retain(|series, part| {
+        self.owed.retain(|series, _| {
             let bytes = bytes_of(*series);
-            let is_kept = *part != 0.0 && bytes <= left;
+            let is_kept = bytes <= left;
             left -= if is_kept { bytes } else { 0 };
             is_kept
         });
@@ -327,7 +346,10 @@ impl Windows {
     pub fn not_given(&mut self, windowed: &Windowed) {
         let Some((start_us, _)) = windowed.update.map(|update| update.times_us()) else { return };
         if let Some(window) = self.open.get_mut(&start_us) {
-            window.given.remove(&windowed.series);
+            let place = window.given.binary_search_by_key(&windowed.series, |(series, _)| *series);
+            if let Ok(place) = place {
+                window.given[place].1 = None;
+            }
             window.is_changed = true;
         }
     }
@@ -341,11 +363,11 @@ impl Windows {
         let starts = held.iter().map(|held| self.length.slot_of(held.at_us));
         let newest_us = starts.clone().max().unwrap_or(i64::MIN).max(self.newest_us);
         let closed_us = self.closes_at(newest_us).max(self.closed_us);
-        let mut counted: HashMap<(i64, Series), f64> = HashMap::new();
+        let mut counted: BTreeMap<(i64, Series), f64> = BTreeMap::new();
         for (held, start_us) in held.iter().zip(starts) {
             let (series, more) = match &held.item {
-                Item::Count { series, amount } => (*series, amount.as_f64()),
-                Item::Time { fields, rate, .. } => (fields[0], 1.0 / rate),
+                Item::Count { series, addend } => (*series, addend.as_f64()),
+                Item::Time { timer, rate, .. } => (timer.count, 1.0 / rate),
                 Item::Distinct { series, .. } => (*series, 0.0),
                 Item::Gauge { .. } => continue,
             };
@@ -410,28 +432,24 @@ impl Windows {
             let (start_us, mut window) = entry.remove_entry();
             is_changed |= window.is_changed;
             self.bytes -= window.bytes;
-            let updates = window.updates(start_us, self.length, &mut self.owed);
-            window.give(updates, out);
+            let results = window.results(&mut self.owed);
+            window.give((start_us, self.length), results, out);
         }
     }
 
     /// Emits the current values of open windows, which stay open. Those before the first window that
     /// has changed are the same as when they were last emitted.
     pub(super) fn flush(&mut self, out: &mut Parsed) {
-        let mut owed = HashMap::new();
+        let mut owed = self.owed.clone();
         let mut is_changed = false;
         for (start_us, window) in &mut self.open {
-            for (series, _) in window.counted() {
-                let of_closed = || self.owed.get(&series).copied().unwrap_or_default();
-                owed.entry(series).or_insert_with(of_closed);
-            }
             is_changed |= std::mem::take(&mut window.is_changed);
             if is_changed {
-                let updates = window.updates(*start_us, self.length, &mut owed);
-                window.give(updates, out);
+                let results = window.results(&mut owed);
+                window.give((*start_us, self.length), results, out);
             } else {
                 for (series, count) in window.counted() {
-                    count.carry(owed.entry(series).or_default());
+                    count.carry(series, &mut owed);
                 }
             }
         }
@@ -442,10 +460,10 @@ impl Window {
     fn new(first: Mark) -> Window {
         Window {
             first,
-            counts: HashMap::new(),
-            times: HashMap::new(),
-            sets: HashMap::new(),
-            given: HashMap::new(),
+            counts: BTreeMap::new(),
+            times: BTreeMap::new(),
+            sets: BTreeMap::new(),
+            given: Vec::new(),
             is_changed: true,
             bytes: 0,
         }
@@ -455,11 +473,11 @@ impl Window {
         self.is_changed = true;
         let (series, times, sets) = (self.counts.len(), self.times.len(), self.sets.len());
         match item {
-            Item::Count { series, amount } => {
-                self.counts.entry(*series).or_default().add(*amount);
+            Item::Count { series, addend } => {
+                self.counts.entry(*series).or_default().add(*addend);
             }
-            Item::Time { fields, value, rate } => {
-                let times = self.times.entry(fields[0]).or_insert_with(|| Times::new(*fields));
+            Item::Time { timer, value, rate } => {
+                let times = self.times.entry(timer.count).or_insert_with(|| Times::new(*timer));
                 let before = times.values.len();
                 times.add(*value, *rate, room);
                 let after = times.values.len();
@@ -475,93 +493,91 @@ impl Window {
             Item::Gauge { .. } => {}
         }
         let entries = (self.counts.len() - series)
-            + (self.times.len() - times) * TIMED.len()
+            + (self.times.len() - times) * (1 + LEVELS.len())
             + (self.sets.len() - sets);
         self.bytes += entries * ENTRY_BYTES;
     }
 
     /// The series that are counted, with their counts.
-    fn counted(&self) -> impl Iterator<Item = (Series, Amounts)> {
+    fn counted(&self) -> impl Iterator<Item = (Series, Sum)> {
         let counts = self.counts.iter().map(|(series, count)| (*series, *count));
         counts.chain(self.times.iter().map(|(series, times)| (*series, times.n)))
     }
 
-    /// Its values for each series, in an order that depends only on the lines.
-    fn updates(
-        &mut self,
-        start_us: i64,
-        length: Step,
-        owed: &mut HashMap<Series, f64>,
-    ) -> Vec<(Series, Update)> {
-        let end_us = start_us.saturating_add(length.us());
-        let mut counts: Vec<_> = self.counted().collect();
-        let mut times: Vec<_> = self.times.values_mut().collect();
-        let mut sets: Vec<_> = self.sets.iter().map(|(series, set)| (*series, set.len())).collect();
-        counts.sort_unstable_by_key(|(series, _)| *series);
-        times.sort_unstable_by_key(|times| times.fields[0]);
-        sets.sort_unstable_by_key(|(series, _)| *series);
-        let mut updates = Vec::new();
-        // Admitted values fit a count and a level, so nothing is dropped here.
-        for (series, count) in counts {
-            let count = count.carry(owed.entry(series).or_default());
-            updates.extend(Update::count(start_us, end_us, count).map(|update| (series, update)));
+    /// Its value for each series, in their order.
+    fn results(&mut self, owed: &mut Owed) -> Vec<(Series, Option<Amount>)> {
+        let most = self.counts.len() + self.times.len() * (1 + LEVELS.len()) + self.sets.len();
+        let mut results = Vec::with_capacity(most);
+        for (series, count) in self.counted() {
+            results.push((series, Some(Amount::Count(count.carry(series, owed)))));
         }
-        let levels = times.into_iter().flat_map(|times| times.levels());
-        let levels = levels.chain(sets.into_iter().map(|(series, n)| (series, n as f64)));
-        for (series, level) in levels {
-            updates.extend(Update::level(start_us, end_us, level).map(|update| (series, update)));
+        let level = |(series, value)| (series, Some(Amount::Level(value)));
+        for times in self.times.values_mut() {
+            results.extend(times.levels().map(level));
         }
-        updates
+        results.extend(self.sets.iter().map(|(series, set)| level((*series, set.len() as f64))));
+        results.sort_unstable_by_key(|(series, _)| *series);
+        results
     }
 
-    /// Emits what differs from what was emitted before.
-    fn give(&mut self, updates: Vec<(Series, Update)>, out: &mut Parsed) {
-        for (series, update) in &updates {
-            let instead = self.given.insert(*series, *update);
-            if instead != Some(*update) {
-                let update = Some(*update);
-                out.windows.push(Windowed { series: *series, update, instead });
+    /// Emits what differs from what was emitted before, for the window of this start and length.
+    fn give(
+        &mut self,
+        (start_us, length): (i64, Step),
+        results: Vec<(Series, Option<Amount>)>,
+        out: &mut Parsed,
+    ) {
+        let end_us = start_us.saturating_add(length.us());
+        // Admitted values fit a count and a level, so nothing is dropped here.
+        let update = |amount| match amount {
+            Amount::Count(count) => Update::count(start_us, end_us, count).ok(),
+            Amount::Level(level) => Update::level(start_us, end_us, level).ok(),
+        };
+        let mut emit = |series, amount: Option<Amount>, instead: Option<Amount>| {
+            if amount != instead {
+                let (update, instead) = (amount.and_then(update), instead.and_then(update));
+                out.windows.push(Windowed { series, update, instead });
             }
+        };
+        let mut before = std::mem::take(&mut self.given).into_iter().peekable();
+        for (series, amount) in &results {
+            while let Some((gone, instead)) = before.next_if(|(known, _)| known < series) {
+                emit(gone, None, instead);
+            }
+            let instead = before.next_if(|(known, _)| known == series);
+            emit(*series, *amount, instead.and_then(|(_, instead)| instead));
         }
-        if self.given.len() == updates.len() {
-            return;
-        }
-        let known: HashSet<Series> = updates.iter().map(|(series, _)| *series).collect();
-        let mut gone: Vec<_> = self.given.extract_if(|series, _| !known.contains(series)).collect();
-        gone.sort_unstable_by_key(|(series, _)| *series);
-        let gone = gone.into_iter().map(|(series, instead)| Windowed {
-            series,
-            update: None,
-            instead: Some(instead),
-        });
-        out.windows.extend(gone);
+        before.for_each(|(gone, instead)| emit(gone, None, instead));
+        self.given = results;
     }
 }
 
-impl Amounts {
+impl Sum {
     /// The whole part; the rest is carried over to the series' next window.
-    fn carry(self, owed: &mut f64) -> i64 {
-        let part = self.part + *owed;
+    fn carry(self, series: Series, owed: &mut Owed) -> i64 {
+        let part = self.part + owed.remove(&series).unwrap_or_default();
         // Rounded, so that 10 × 0.1 is 1 although it is slightly less in doubles; half upwards, so
         // that the carried rest never makes a count negative.
         let whole = (part + 0.5).floor();
-        *owed = part - whole;
+        if part != whole {
+            owed.insert(series, part - whole);
+        }
         self.whole.saturating_add(whole as i64)
     }
 
-    fn add(&mut self, amount: Amount) {
-        match amount {
-            Amount::Whole(more) => self.whole = self.whole.saturating_add(more),
-            Amount::Part(more) => self.part += more,
+    fn add(&mut self, addend: Addend) {
+        match addend {
+            Addend::Whole(more) => self.whole = self.whole.saturating_add(more),
+            Addend::Part(more) => self.part += more,
         }
     }
 }
 
 impl Times {
-    fn new(fields: [Series; TIMED.len()]) -> Times {
+    fn new(timer: Timer) -> Times {
         Times {
-            fields,
-            n: Amounts::default(),
+            timer,
+            n: Sum::default(),
             sum: 0.0,
             weight: 0.0,
             min: f64::INFINITY,
@@ -573,7 +589,7 @@ impl Times {
 
     fn add(&mut self, value: f64, rate: f64, room: bool) {
         let weight = 1.0 / rate;
-        self.n.add(if rate == 1.0 { Amount::Whole(1) } else { Amount::Part(weight) });
+        self.n.add(if rate == 1.0 { Addend::Whole(1) } else { Addend::Part(weight) });
         self.sum += value * weight;
         self.weight += weight;
         self.min = self.min.min(value);
@@ -586,15 +602,13 @@ impl Times {
         }
     }
 
-    /// The levels of the window, in the order of [`TIMED`] after `n`.
-    fn levels(&mut self) -> Vec<(Series, f64)> {
-        let [_, mean, min, max, percentiles @ ..] = self.fields;
-        let mut levels = vec![(mean, self.sum / self.weight), (min, self.min), (max, self.max)];
+    /// The levels of the window.
+    fn levels(&mut self) -> impl Iterator<Item = (Series, f64)> {
         self.values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        for (series, q) in percentiles.into_iter().zip([0.5, 0.9, 0.99]) {
-            levels.extend(self.percentile(q).map(|value| (series, value)));
-        }
-        levels
+        let known = [self.sum / self.weight, self.min, self.max].map(Some);
+        let percentiles = [0.5, 0.9, 0.99].map(|q| self.percentile(q));
+        let levels = self.timer.levels().zip(known.into_iter().chain(percentiles));
+        levels.filter_map(|(series, level)| Some((series, level?)))
     }
 
     /// The nearest rank: the smallest value with at least a share `q` of the weight at or below it.
