@@ -72,7 +72,8 @@ pub struct Found {
     asked: Vec<(formats::Series, bool)>,
     /// The series, or why a store has not made them.
     pub made: Vec<Result<Series, NotMade>>,
-    lanes: HashMap<i64, Lane>,
+    /// Those of the series that are made.
+    lanes: Vec<Lane>,
     /// RRDtool's states, by the series' numbers in the store.
     rrds: HashMap<i64, Option<rrd::State>>,
 }
@@ -123,7 +124,6 @@ impl Question {
             true => Vec::new(),
             false => store.lane_states(&wanted)?,
         };
-        let lanes = wanted.into_iter().map(|(id, _)| id).zip(lanes).collect();
         let mut rrds = HashMap::new();
         for series in found().filter(|series| series.rrd.is_some()) {
             rrds.insert(series.id, store.rrd(series.id)?.map(|rrd| rrd.state().clone()));
@@ -196,14 +196,16 @@ impl Gatherer {
     /// Adds series to the head. Those of [another mode](Found::of_other_mode) are refused.
     pub fn keep(&mut self, mut found: Found) {
         self.select(found.book);
+        let mut lanes = found.lanes.into_iter();
         for ((number, in_rrd_mode), made) in found.asked.into_iter().zip(found.made) {
+            let lane = made.as_ref().ok().and_then(|_| lanes.next());
             let known = match made {
                 Err(not_made) => Known::Refused(reason(not_made)),
                 Ok(series) if series.rrd.is_some() != in_rrd_mode => {
                     Known::Refused(Malformed::OtherMode.into())
                 }
                 Ok(series) => {
-                    let lane = found.lanes.remove(&series.id).unwrap_or_default();
+                    let lane = lane.unwrap_or_default();
                     let place = self.head.open(series.id, &series.spec, &lane);
                     if let Some((definition, state)) = series.rrd.zip(found.rrds.remove(&series.id))
                     {

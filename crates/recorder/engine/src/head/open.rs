@@ -1,6 +1,6 @@
 //! Series that are being written to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use series::{
     Batch, Cover, Delta, Interval, Kind, Lane, Point, Reading, Refusal, SlotKey, Spec, Step,
@@ -26,7 +26,7 @@ pub struct Head {
     believed: Believed,
     specs: Vec<Spec>,
     series: Vec<Open>,
-    places: HashMap<i64, Place>,
+    places: BTreeMap<i64, Place>,
     /// Series with updates that no store has.
     touched: Vec<Place>,
     /// Slots of intervals with another step than that of their series, or that replace others. They

@@ -1,8 +1,10 @@
 //! Reads the tables into the model.
 
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
-use series::{Accumulator, Flavor, Lane, SlotKey, Spec, Step, rrd};
+use serde::de::value::StrDeserializer;
+use series::{Accumulator, Flavor, Kind, Lane, SlotKey, Spec, Step, rrd};
 
 use super::error::broken;
 use super::{packed, rows, schema};
@@ -16,10 +18,10 @@ pub(super) const SERIES: &str = "id, measurement, field, tags, kind, step_us, he
 
 /// A series from the columns [`SERIES`].
 pub(super) fn series(row: &Row<'_>) -> Result<Series> {
-    let kind = serde_json::Value::String(row.get(4)?);
+    let kind = StrDeserializer::<serde::de::value::Error>::new(row.get_ref(4)?.as_str()?);
     let rrd: Option<String> = row.get(11)?;
     let spec = Spec {
-        kind: serde_json::from_value(kind).map_err(|e| broken(4, e.to_string()))?,
+        kind: Kind::deserialize(kind).map_err(|e| broken(4, e.to_string()))?,
         step: Step::try_from(row.get::<_, i64>(5)?).map_err(|e| broken(5, e))?,
         heartbeat_us: row.get(6)?,
         lateness_us: row.get(7)?,
@@ -69,18 +71,16 @@ pub(super) fn series_count(db: &Connection) -> Result<i64> {
 
 /// The states of lanes; a new one for each that was never saved.
 pub(super) fn lane_states(db: &Connection, lanes: &[(i64, i32)]) -> Result<Vec<Lane>> {
-    lanes.iter().map(|(series, lane)| lane_state(db, *series, *lane)).collect()
-}
-
-/// The state of a lane; a new one if it was never saved.
-pub(super) fn lane_state(db: &Connection, series: i64, lane: i32) -> Result<Lane> {
     let mut statement =
         db.prepare_cached("SELECT state FROM lane_state WHERE series = ?1 AND lane = ?2")?;
-    let state = statement.query_row(params![series, lane], |row| {
-        let bytes = row.get_ref(0)?.as_blob()?;
-        Lane::from_bytes(bytes).ok_or_else(|| broken(0, "the points of a lane".to_owned()))
-    });
-    Ok(state.optional()?.unwrap_or_default())
+    let mut state = |(series, lane): &(i64, i32)| {
+        let state = statement.query_row(params![series, lane], |row| {
+            let bytes = row.get_ref(0)?.as_blob()?;
+            Lane::from_bytes(bytes).ok_or_else(|| broken(0, "the points of a lane".to_owned()))
+        });
+        Ok(state.optional()?.unwrap_or_default())
+    };
+    lanes.iter().map(&mut state).collect()
 }
 
 /// A series in RRD mode with its rows.

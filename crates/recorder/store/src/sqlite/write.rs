@@ -168,7 +168,7 @@ fn save_lanes(
             continue;
         }
         // A new lane, or points that an earlier version wrote in another form.
-        let now = read::lane_state(tx, *series, *lane)?;
+        let now = read::lane_states(tx, &[(*series, *lane)])?.pop().unwrap_or_default();
         if now == change.before {
             save.execute(params![series, lane, after])?;
         } else {
