@@ -115,15 +115,16 @@ impl Book {
     /// follow. The caller keeps the number: neither a text nor a name leads to it.
     ///
     /// # Errors
-    /// [`Malformed::TooManySeries`]; then there is none of them.
+    /// [`Malformed::TooManySeries`], and those of a field's name; then there is none of them.
     pub(crate) fn add_fields(
         &mut self,
         of: Series,
         fields: &[Arc<str>],
     ) -> Result<Series, Malformed> {
+        let names = fields.iter().map(|field| self.name(of).with_field(Arc::clone(field)));
+        let names = names.collect::<Result<Vec<_>, _>>()?;
         let first = self.make(fields.len(), 0)?;
-        let name = self.name(of).clone();
-        self.names.extend(fields.iter().map(|field| name.with_field(Arc::clone(field))));
+        self.names.extend(names);
         Ok(first)
     }
 

@@ -65,9 +65,14 @@ impl SeriesName {
         &self.head.tags
     }
 
-    /// Another field of the measurement, one that [`SeriesName::new`] accepts.
-    pub(crate) fn with_field(&self, field: Arc<str>) -> SeriesName {
-        SeriesName { head: Arc::clone(&self.head), field }
+    /// Another field of the measurement, with the same tags, whose texts are stored once.
+    ///
+    /// # Errors
+    /// Those of [`SeriesName::new`] for a field.
+    pub(crate) fn with_field(&self, field: impl Into<Arc<str>>) -> Result<SeriesName, Malformed> {
+        let field = field.into();
+        check(&field)?;
+        Ok(SeriesName { head: Arc::clone(&self.head), field })
     }
 
     /// Bytes of all its texts.

@@ -68,6 +68,8 @@ impl Influx {
         let when = self.when(line, time, arrival)?;
         let head = &line[head.0..head.1];
         let (mut numbers, mut texts) = (0, 0);
+        // The name of a new series of the line, which the next ones share except for their field.
+        let mut known: Option<SeriesName> = None;
         for Field { key, value } in &self.fields {
             let (key, value) = (&line[key.0..key.1], &line[value.0..value.1]);
             if is_ours(key) {
@@ -81,7 +83,13 @@ impl Influx {
             let update = Value::parse(value)?.update(self.kind, when)?;
             self.key.clear();
             self.key.extend([head, "\n", key]);
-            let series = out.book.number_of_text(&self.key, || name(head, key))?;
+            let series = out.book.number_of_text(&self.key, || {
+                let name = match &known {
+                    Some(known) => known.with_field(unescape(key, b", ="))?,
+                    None => name(head, key)?,
+                };
+                Ok(known.insert(name).clone())
+            })?;
             out.put(series, Ok::<_, Reason>(update));
         }
         match (numbers, texts) {
