@@ -105,7 +105,7 @@ impl Book {
         if let Some(series) = self.numbers.get(&name) {
             return Ok(*series);
         }
-        let series = self.make(1, name.bytes())?;
+        let series = self.admit(1, name.bytes())?;
         self.names.push(name.clone());
         self.numbers.insert(name, series);
         Ok(series)
@@ -123,13 +123,16 @@ impl Book {
     ) -> Result<Series, Malformed> {
         let names = fields.iter().map(|field| self.name(of).with_field(Arc::clone(field)));
         let names = names.collect::<Result<Vec<_>, _>>()?;
-        let first = self.make(fields.len(), 0)?;
+        let first = self.admit(fields.len(), 0)?;
         self.names.extend(names);
         Ok(first)
     }
 
-    /// The number of the first of some new series, whose names have so many bytes.
-    fn make(&mut self, count: usize, bytes: usize) -> Result<Series, Malformed> {
+    /// The number that the first of so many new series gets, whose names have so many bytes more.
+    ///
+    /// # Errors
+    /// [`Malformed::TooManySeries`] if there is no room for all of them.
+    fn admit(&mut self, count: usize, bytes: usize) -> Result<Series, Malformed> {
         let bytes = self.names_bytes + bytes;
         if count > self.limit - self.names.len() || bytes > self.bytes_max {
             return Err(Malformed::TooManySeries);

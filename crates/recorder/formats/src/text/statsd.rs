@@ -31,7 +31,7 @@ use std::sync::Arc;
 use series::{COUNT_MAX, Kind, Refusal, Step};
 
 use super::graphite::tagged;
-use super::window::{Addend, Item, LEVELS, TIMED, Timer, Windows};
+use super::window::{Addend, Item, TIMER_COUNT, TIMER_LEVELS, Timer, Windows};
 use super::{Held, Out, Parsed, Parser};
 use crate::name::FIELD;
 use crate::time::decimal_seconds;
@@ -48,7 +48,7 @@ pub struct Statsd {
     gauges: HashMap<Series, f64>,
     /// By the series of a timer's count, that of its first level.
     timers: HashMap<Series, Series>,
-    levels: [Arc<str>; LEVELS.len()],
+    timer_levels: [Arc<str>; TIMER_LEVELS.len()],
     /// Buffer for the text that names a series: key, tags, field.
     key: String,
 }
@@ -85,8 +85,9 @@ impl Statsd {
     }
 
     fn of(windows: Windows, is_live: bool) -> Statsd {
-        let (gauges, timers, levels) = (HashMap::new(), HashMap::new(), LEVELS.map(Arc::from));
-        Statsd { is_live, windows, gauges, timers, levels, key: String::new() }
+        let (gauges, timers) = (HashMap::new(), HashMap::new());
+        let timer_levels = TIMER_LEVELS.map(Arc::from);
+        Statsd { is_live, windows, gauges, timers, timer_levels, key: String::new() }
     }
 
     /// The time of a metric.
@@ -176,10 +177,10 @@ impl Statsd {
         if value.abs() > series::LEVEL_MAX || 1.0 / metric.rate >= self.count_max() {
             return Err(Refusal::TooLarge.into());
         }
-        let count = self.series(metric, TIMED, out)?;
+        let count = self.series(metric, TIMER_COUNT, out)?;
         let first = match self.timers.entry(count) {
             Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(new) => *new.insert(out.book.add_fields(count, &self.levels)?),
+            Entry::Vacant(new) => *new.insert(out.book.add_fields(count, &self.timer_levels)?),
         };
         Ok(Item::Time { timer: Timer { count, first }, value, rate: metric.rate })
     }

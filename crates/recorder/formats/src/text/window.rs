@@ -20,9 +20,10 @@ use series::{Amount, COUNT_MAX, Kind, Refusal, Step};
 use super::Parsed;
 use crate::{Malformed, Reason, Series, Update};
 
-/// The field of timers that counts, and those of levels in the order of [`Timer::levels`].
-pub(super) const TIMED: &str = "n";
-pub(super) const LEVELS: [&str; 6] = ["mean", "min", "max", "p50", "p90", "p99"];
+/// The field of timers that counts.
+pub(super) const TIMER_COUNT: &str = "n";
+/// The other fields of timers, in the order of [`Timer::levels`].
+pub(super) const TIMER_LEVELS: [&str; 6] = ["mean", "min", "max", "p50", "p90", "p99"];
 
 /// A window stays open at least until a line arrives this many windows after it.
 const OPEN_WINDOWS: i64 = 2;
@@ -71,15 +72,15 @@ impl Addend {
 /// The series of a timer's fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Timer {
-    /// That of [`TIMED`].
+    /// That of [`TIMER_COUNT`].
     pub(super) count: Series,
-    /// That of the first of [`LEVELS`]; the others follow.
+    /// That of the first of [`TIMER_LEVELS`]; the others follow.
     pub(super) first: Series,
 }
 
 impl Timer {
     fn levels(self) -> impl Iterator<Item = Series> + Clone {
-        (0..LEVELS.len() as u32).map(move |place| Series(self.first.0 + place))
+        (0..TIMER_LEVELS.len() as u32).map(move |place| Series(self.first.0 + place))
     }
 }
 
@@ -290,8 +291,7 @@ impl Windows {
     /// added to it, like the values of another sender. Counts stay exact.
     pub(super) fn cut(&mut self, out: &mut Parsed) {
         for (start_us, mut window) in std::mem::take(&mut self.open) {
-            let results = window.results(&mut self.owed);
-            window.give((start_us, self.length), results, out);
+            window.give(start_us, self.length, &mut self.owed, out);
         }
         self.bytes = 0;
     }
@@ -432,8 +432,7 @@ impl Windows {
             let (start_us, mut window) = entry.remove_entry();
             is_changed |= window.is_changed;
             self.bytes -= window.bytes;
-            let results = window.results(&mut self.owed);
-            window.give((start_us, self.length), results, out);
+            window.give(start_us, self.length, &mut self.owed, out);
         }
     }
 
@@ -445,8 +444,7 @@ impl Windows {
         for (start_us, window) in &mut self.open {
             is_changed |= std::mem::take(&mut window.is_changed);
             if is_changed {
-                let results = window.results(&mut owed);
-                window.give((*start_us, self.length), results, out);
+                window.give(*start_us, self.length, &mut owed, out);
             } else {
                 for (series, count) in window.counted() {
                     count.carry(series, &mut owed);
@@ -493,7 +491,7 @@ impl Window {
             Item::Gauge { .. } => {}
         }
         let entries = (self.counts.len() - series)
-            + (self.times.len() - times) * (1 + LEVELS.len())
+            + (self.times.len() - times) * (1 + TIMER_LEVELS.len())
             + (self.sets.len() - sets);
         self.bytes += entries * ENTRY_BYTES;
     }
@@ -506,7 +504,8 @@ impl Window {
 
     /// Its value for each series, in their order.
     fn results(&mut self, owed: &mut Owed) -> Vec<(Series, Option<Amount>)> {
-        let most = self.counts.len() + self.times.len() * (1 + LEVELS.len()) + self.sets.len();
+        let most =
+            self.counts.len() + self.times.len() * (1 + TIMER_LEVELS.len()) + self.sets.len();
         let mut results = Vec::with_capacity(most);
         for (series, count) in self.counted() {
             results.push((series, Some(Amount::Count(count.carry(series, owed)))));
@@ -520,13 +519,9 @@ impl Window {
         results
     }
 
-    /// Emits what differs from what was emitted before, for the window of this start and length.
-    fn give(
-        &mut self,
-        (start_us, length): (i64, Step),
-        results: Vec<(Series, Option<Amount>)>,
-        out: &mut Parsed,
-    ) {
+    /// Emits what differs from what was emitted before.
+    fn give(&mut self, start_us: i64, length: Step, owed: &mut Owed, out: &mut Parsed) {
+        let results = self.results(owed);
         let end_us = start_us.saturating_add(length.us());
         // Admitted values fit a count and a level, so nothing is dropped here.
         let update = |amount| match amount {
