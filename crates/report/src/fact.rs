@@ -327,8 +327,8 @@ fn accept_queue(counter: &str, rise: u64, waited: bool) -> String {
              raise the server's backlog or net.core.somaxconn"
         ),
         false => format!(
-            "{turned_away} somewhere on this machine ({counter}), but no request that opened a \
-             connection then failed or waited, so another program was affected"
+            "{turned_away} somewhere on this machine ({counter}), but no request failed or waited \
+             for that: they were another program's, or were opened before the load"
         ),
     }
 }

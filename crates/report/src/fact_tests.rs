@@ -211,8 +211,8 @@ fn what_every_check_saw() {
         (
             Fact::AcceptQueue { counter: "ListenOverflows".to_owned(), rise: 5, waited: false },
             "b: 5 connections were turned away somewhere on this machine (ListenOverflows), but \
-             no request that opened a connection then failed or waited, so another program was \
-             affected",
+             no request failed or waited for that: they were another program's, or were opened \
+             before the load",
         ),
         (
             Fact::AcceptQueue { counter: "ListenOverflows".to_owned(), rise: 1_200, waited: true },
