@@ -9,6 +9,10 @@
 //!   known only after an hour in which it stayed there. Until then it sees the time that would have
 //!   passed without the jump. A clock that is set back is believed at once, because it expires
 //!   nothing.
+//! - **Requests** are forgotten by a clock that expiry believes. One that went ahead, as that of a
+//!   machine which begins in 1970, makes requests old that arrived a moment before. So they are
+//!   forgotten by the time from before, until as much time has passed as they are to be remembered
+//!   for.
 
 use series::SECOND_US;
 
@@ -48,13 +52,21 @@ pub struct Clock {
     safe_us: Option<i64>,
     /// Since when the clock is ahead of it.
     ahead_since_us: Option<i64>,
+    /// The lowest offset that was believed before the clock went ahead, and when it last did.
+    before: Option<(i64, i64)>,
 }
 
 impl Clock {
     /// Begins at a moment. Until the clock [is compared](Clock::compare) with the record, nothing
     /// expires before [`DISTRUST_US`] have passed.
     pub fn new(at: Moment) -> Clock {
-        Clock { offset_us: at.offset_us(), other: None, safe_us: None, ahead_since_us: None }
+        Clock {
+            offset_us: at.offset_us(),
+            other: None,
+            safe_us: None,
+            ahead_since_us: None,
+            before: None,
+        }
     }
 
     /// Compares the clock with the latest time that the record knows, in microseconds since the
@@ -75,7 +87,10 @@ impl Clock {
                 _ => at.passed_us,
             };
             self.other = Some((shown_us, since_us));
+            // It does not stay ahead as it was.
+            self.ahead_since_us = None;
             if at.passed_us.saturating_sub(since_us) >= PATIENCE_US {
+                self.went_ahead(self.offset_us, shown_us, at);
                 (self.offset_us, self.other) = (shown_us, None);
             }
         }
@@ -88,10 +103,6 @@ impl Clock {
         let now_us = self.now_us(at);
         let ahead_us = self.safe_us.map(|safe_us| self.offset_us.saturating_sub(safe_us));
         if ahead_us.is_none_or(|ahead_us| ahead_us > 0) {
-            if self.other.is_some() {
-                // It does not stay there.
-                self.ahead_since_us = None;
-            }
             let since_us = *self.ahead_since_us.get_or_insert(at.passed_us);
             if at.passed_us.saturating_sub(since_us) < DISTRUST_US {
                 let is_near = ahead_us? <= DISTRUST_US;
@@ -99,8 +110,31 @@ impl Clock {
                 return Some(if is_near { now_us } else { safe_us });
             }
         }
+        self.went_ahead(self.safe_us.unwrap_or(i64::MIN), self.offset_us, at);
         (self.safe_us, self.ahead_since_us) = (Some(self.offset_us), None);
         Some(now_us)
+    }
+
+    /// Another offset is believed than before.
+    fn went_ahead(&mut self, from_us: i64, to_us: i64, at: Moment) {
+        if to_us.saturating_sub(from_us) > DISTRUST_US {
+            let lowest_us = self.before.map_or(from_us, |(lowest_us, _)| lowest_us.min(from_us));
+            self.before = Some((lowest_us, at.passed_us));
+        }
+    }
+
+    /// The time before which requests are forgotten that are to be remembered for so long, in
+    /// microseconds since the epoch; `None` while the clock is not believed.
+    pub fn forget_us(&mut self, at: Moment, remember_us: i64) -> Option<i64> {
+        let now_us = self.now_us(at);
+        self.expiry_us(at).filter(|believed_us| *believed_us == now_us)?;
+        let offset_us = match self.before {
+            Some((lowest_us, since_us)) if at.passed_us.saturating_sub(since_us) < remember_us => {
+                lowest_us.min(self.offset_us)
+            }
+            _ => self.offset_us,
+        };
+        Some(at.passed_us.saturating_add(offset_us).saturating_sub(remember_us))
     }
 }
 
@@ -179,6 +213,40 @@ mod tests {
         let mut clock = Clock::new(at(0, 0));
         clock.compare(at(0, 0), right(-1_800));
         assert_eq!(clock.expiry_us(at(0, 0)), Some(right(0)));
+    }
+
+    #[test]
+    fn a_clock_that_went_ahead_forgets_no_more_than_the_time_that_passes() {
+        let remember_us = DAY_US;
+        let mut clock = Clock::new(at(0, 0));
+        clock.compare(at(0, 0), right(600));
+        let forgets = |clock: &mut Clock, seconds, ahead_us| {
+            // The daemon looks at its clock more often.
+            clock.forget_us(at(seconds - 3_700, ahead_us), remember_us);
+            clock.forget_us(at(seconds - 3_605, ahead_us), remember_us);
+            clock.forget_us(at(seconds, ahead_us), remember_us)
+        };
+        assert_eq!(forgets(&mut clock, 4_000, 0), Some(right(4_000) - DAY_US));
+        let ahead_us = 1_000 * DAY_US;
+        assert_eq!(forgets(&mut clock, 8_000, ahead_us), Some(right(8_000) - DAY_US));
+        let early = forgets(&mut clock, 90_000, ahead_us);
+        assert_eq!(
+            early,
+            Some(right(90_000) - DAY_US),
+            "a day has not passed since it is believed"
+        );
+        assert_eq!(forgets(&mut clock, 95_000, ahead_us), Some(right(95_000) + 999 * DAY_US));
+        // It is not believed for an hour.
+        assert_eq!(clock.forget_us(at(100_000, 2 * ahead_us), remember_us).map(|_| ()), Some(()));
+        clock.now_us(at(100_061, 2 * ahead_us));
+        assert_eq!(clock.forget_us(at(100_062, 2 * ahead_us), remember_us), None);
+        // One that begins far behind makes its requests old once it is set right.
+        let mut clock = Clock::new(at(0, -ahead_us));
+        clock.compare(at(0, -ahead_us), right(-60));
+        assert_eq!(clock.forget_us(at(1, -ahead_us), DAY_US), Some(right(1) - ahead_us - DAY_US));
+        let set = forgets(&mut clock, 4_000, 0);
+        assert_eq!(set, Some(right(4_000) - ahead_us - DAY_US));
+        assert_eq!(forgets(&mut clock, 100_000, 0), Some(right(100_000) - DAY_US));
     }
 
     #[test]

@@ -47,7 +47,8 @@ impl Elements {
     pub(crate) fn add(
         &mut self,
         gatherer: &mut Gatherer,
-        (protocol, arrival_us): (Protocol, i64),
+        protocol: Protocol,
+        arrival_us: i64,
         message: &[u8],
         refuse: &mut dyn FnMut((u64, Reason)),
     ) -> Result<Accepted, Question> {
@@ -84,11 +85,7 @@ impl Elements {
     }
 
     /// What of a message cannot be read.
-    pub(crate) fn judge(
-        &mut self,
-        (protocol, arrival_us): (Protocol, i64),
-        message: &[u8],
-    ) -> Refused {
+    pub(crate) fn judge(&mut self, protocol: Protocol, arrival_us: i64, message: &[u8]) -> Refused {
         let mut refused = Refused::default();
         if !self.read(protocol, arrival_us, message) {
             return refused;

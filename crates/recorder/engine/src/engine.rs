@@ -174,7 +174,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         match event {
             Event::Tick => self.tick(now, effects)?,
             Event::Message(message, sender) => self.message(message, sender, now, effects),
-            Event::Record { position, bytes } => self.record((position, bytes), now, effects)?,
+            Event::Record { position, bytes } => self.record(position, bytes, now, effects)?,
             Event::Find(book, series) => self.find(book, series, now, effects),
             Event::Piece(piece) => self.piece(piece, effects),
             Event::Flush => self.state.flush(),
@@ -191,8 +191,8 @@ impl<S: Clone + PartialEq> Engine<S> {
                 Err(error) => self.unanswered(error.to_string(), now, effects),
             },
             Event::Store(Reply::Written(result)) => {
-                let to = (&mut self.intake, &mut self.alone);
-                if self.outgoing.written(result, to, now, effects)? {
+                let (intake, alone) = (&mut self.intake, &mut self.alone);
+                if self.outgoing.written(result, intake, alone, now, effects)? {
                     self.overtaken(now)?;
                 }
             }
@@ -360,7 +360,8 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// Applies a record of the journal.
     fn record(
         &mut self,
-        (position, bytes): (u64, &[u8]),
+        position: u64,
+        bytes: &[u8],
         now: Now,
         effects: &mut Effects<S>,
     ) -> Result<(), EngineError> {
@@ -540,7 +541,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         self.applied = upto;
         let windows = self.intake.give_windows(is_cut, upto);
         let is_large = now.journal_bytes >= self.options.journal_max / 2;
-        self.outgoing.note((upto, windows), is_large, &mut self.intake, effects);
+        self.outgoing.note(upto, windows, is_large, &mut self.intake, effects);
     }
 
     /// Begins a part of the upkeep, if it is due and no batch is being written.
@@ -549,9 +550,7 @@ impl<S: Clone + PartialEq> Engine<S> {
             return;
         }
         let Some(now_us) = now.expiry_us else { return self.upkeep.ended(false) };
-        let remember_us = i64::try_from(self.options.remember.as_micros()).unwrap_or(i64::MAX);
-        let forget_us = now_us.saturating_sub(remember_us);
-        effects.push(Effect::Maintain { now_us, forget_us });
+        effects.push(Effect::Maintain { now_us, forget_us: now.forget_us });
     }
 
     /// Writes what remains.

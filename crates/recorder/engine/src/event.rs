@@ -21,6 +21,8 @@ pub struct Now {
     /// The time at which it is to be judged what has expired, in microseconds since the epoch;
     /// `None` while that is unknown.
     pub expiry_us: Option<i64>,
+    /// The time before which requests are forgotten, in microseconds since the epoch, if any are.
+    pub forget_us: Option<i64>,
     /// Size of the journal in bytes.
     pub journal_bytes: u64,
     /// Whether the journal did not accept what was last written to it.
@@ -123,8 +125,8 @@ pub enum Effect<S> {
     Maintain {
         /// The time by which slots expire.
         now_us: i64,
-        /// The time before which requests are forgotten.
-        forget_us: i64,
+        /// The time before which requests are forgotten, if any are.
+        forget_us: Option<i64>,
     },
     /// The store does not answer for this reason, or answers again.
     Trouble(Option<String>),

@@ -125,8 +125,8 @@ impl Intake {
         let mut accepted = match message.format {
             Format::Statsd => self.statsd.lines(&mut self.gatherer, message, false, &mut refuse)?,
             Format::Message(protocol) => {
-                let from = (protocol, message.arrival_us);
-                self.elements.add(&mut self.gatherer, from, message.lines, &mut refuse)?
+                let Message { arrival_us, lines, .. } = message;
+                self.elements.add(&mut self.gatherer, protocol, arrival_us, lines, &mut refuse)?
             }
             Format::Graphite | Format::Influx(_) => self.lines(message, &mut refuse)?,
         };
@@ -195,7 +195,7 @@ impl Intake {
         match message.format {
             Format::Influx(_) => self.judge_lines(message),
             Format::Message(protocol) => {
-                self.elements.judge((protocol, message.arrival_us), message.lines)
+                self.elements.judge(protocol, message.arrival_us, message.lines)
             }
             // Stream senders get no answer, so refused lines are only counted.
             Format::Graphite | Format::Statsd => Refused::default(),

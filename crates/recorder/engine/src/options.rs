@@ -125,8 +125,6 @@ pub struct EngineOptions {
     pub journal_max: u64,
     /// Time between two batches.
     pub write_each: Duration,
-    /// How long the keys of requests are remembered.
-    pub remember: Duration,
     /// Step, limits and memory.
     pub updates: Options,
 }

@@ -165,7 +165,8 @@ impl Outgoing {
     /// the batch is written at once.
     pub(crate) fn note<S>(
         &mut self,
-        (upto, windows): (u64, Option<WindowsRecord>),
+        upto: u64,
+        windows: Option<WindowsRecord>,
         is_large: bool,
         intake: &mut Intake,
         effects: &mut Vec<Effect<S>>,
@@ -238,7 +239,8 @@ impl Outgoing {
     pub(crate) fn written<S>(
         &mut self,
         result: Result<Stored, (StoreError, Box<Frozen>)>,
-        (intake, alone): (&mut Intake, &mut Alone),
+        intake: &mut Intake,
+        alone: &mut Alone,
         now: Now,
         effects: &mut Vec<Effect<S>>,
     ) -> Result<bool, EngineError> {

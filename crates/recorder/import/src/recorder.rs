@@ -57,7 +57,6 @@ impl Recorder<'_> {
             let engine = EngineOptions {
                 journal_max: u64::MAX,
                 write_each: options.written_each.unwrap_or(Duration::MAX),
-                remember: Duration::MAX,
                 // A batch that is being written has the other half.
                 updates: Options { head_bytes: options.head_bytes / 2, ..options.clone() },
             };

@@ -69,10 +69,10 @@ impl Options {
         IngestOptions {
             place: self.place.clone(),
             journal: self.journal.clone(),
+            remember: self.remember,
             engine: EngineOptions {
                 journal_max: self.journal_max,
                 write_each: self.write_each,
-                remember: self.remember,
                 updates: self.import.clone(),
             },
         }

@@ -62,7 +62,8 @@ struct At {
 
 impl Frozen {
     pub(crate) fn new(
-        (lane, believed): (i32, Believed),
+        lane: i32,
+        believed: Believed,
         specs: Vec<Spec>,
         written: Vec<Written>,
         coarse: BTreeMap<i64, Batch>,

@@ -333,7 +333,8 @@ impl Head {
         let bytes = slots * SLOT_BYTES + requests.len() * REQUEST_BYTES;
         self.bytes = self.bytes.saturating_sub(bytes);
         Frozen::new(
-            (self.lane, self.believed),
+            self.lane,
+            self.believed,
             self.specs.clone(),
             written,
             coarse,

@@ -45,12 +45,16 @@ const JOURNAL_SLACK: u64 = 4_000;
 /// Memory of the head: a few messages.
 const HEAD_BYTES: usize = 3_000;
 
-/// What a head may have beside that: a message that arrives late in all its series, and windows.
-const HEAD_SLACK: usize = 12_000;
+/// What a head may have beside that: the messages that waited for the store's answer, each of which
+/// may cover the time since the last one in all its series, and windows.
+const HEAD_SLACK: usize = 24_000;
 
 /// The step of all series, and how long its slots are kept; coarser ones are kept for ever.
 const STEP_S: i64 = 10;
 const AGE_S: i64 = 4 * 3_600;
+
+/// How long the names of requests are remembered.
+const REMEMBER_US: i64 = 86_400 * SECOND_US;
 
 /// The right time at the beginning, in microseconds since the epoch.
 const START_US: i64 = 1_000_000_000 * SECOND_US;
@@ -69,6 +73,7 @@ counters! {
         refused: "refused",
         jumps: "clock jumps",
         expiries: "expiries",
+        forgotten: "forgotten requests",
         reads: "reads",
         ..injected: Injected,
     }
@@ -85,7 +90,7 @@ enum Asked {
     Series(Question),
     Key(Writer),
     /// The time by which slots expire, and that before which requests are forgotten.
-    Maintain(i64, i64),
+    Maintain(i64, Option<i64>),
 }
 
 /// A message in the journal that the engine has not answered.
@@ -151,6 +156,11 @@ struct World {
     acknowledged: BTreeSet<u64>,
     /// Without an answer.
     unknown: BTreeSet<u64>,
+    /// When messages with keys arrived: the time that has passed, and what arrivals believed.
+    arrivals: BTreeMap<u64, Vec<(i64, i64)>>,
+    /// Messages with keys that may count again: they are old, or an earlier process took them while
+    /// its clock was far behind, which a later one cannot know.
+    forgettable: BTreeSet<u64>,
     next_writer: u128,
     /// Whether the store does all it is asked for.
     is_healthy: bool,
@@ -204,6 +214,8 @@ pub(crate) fn play(events: &[Event], without: Option<Leniency>) -> Result<Seen, 
         messages: BTreeMap::new(),
         acknowledged: BTreeSet::new(),
         unknown: BTreeSet::new(),
+        arrivals: BTreeMap::new(),
+        forgettable: BTreeSet::new(),
         next_writer: 1,
         is_healthy: false,
         passed_us: 0,
@@ -433,8 +445,6 @@ impl World {
         Ok(EngineOptions {
             journal_max: JOURNAL_MAX,
             write_each: Duration::from_secs(10),
-            // Longer than any run, whatever the clock shows.
-            remember: Duration::from_secs(100 * 365 * 86_400),
             updates: Options { head_bytes: HEAD_BYTES, ..Options::new(step) },
         })
     }

@@ -12,6 +12,9 @@ const START_US: i64 = 1_767_225_600 * SECOND_US;
 /// The longest time between two looks at the clock.
 const EACH_MAX_US: i64 = 2_500 * SECOND_US;
 
+/// How long requests are to be remembered.
+const REMEMBER_US: i64 = 50_000 * SECOND_US;
+
 /// A rule that is left out on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disbelief {
@@ -23,11 +26,21 @@ pub(crate) enum Disbelief {
     NoRecord,
     /// After a jump, the clock is never believed again.
     ForEver,
+    /// Requests are forgotten by the time that expiry believes.
+    KeysAtOnce,
+    /// They are never forgotten.
+    KeysForEver,
 }
 
 impl Disbelief {
-    pub(crate) const ALL: [Disbelief; 4] =
-        [Disbelief::NoPatience, Disbelief::NoDistrust, Disbelief::NoRecord, Disbelief::ForEver];
+    pub(crate) const ALL: [Disbelief; 6] = [
+        Disbelief::NoPatience,
+        Disbelief::NoDistrust,
+        Disbelief::NoRecord,
+        Disbelief::ForEver,
+        Disbelief::KeysAtOnce,
+        Disbelief::KeysForEver,
+    ];
 }
 
 /// Runs events.
@@ -53,7 +66,10 @@ fn check(
     let mut clock = Clock::new(first);
     let mut started_us = 0;
     clock.compare(first, recorded_us);
+    // When requests arrived at this process, and at which time.
+    let mut requests: Vec<(i64, i64)> = Vec::new();
     for number in events {
+        let mut is_new = true;
         let mut random = Random::new(*number);
         let longest_s = [5, 59, 70, 900, 4_000, 100_000][random.below(6) as usize];
         let pause_us = (1 + random.below(longest_s)) as i64 * SECOND_US;
@@ -72,6 +88,11 @@ fn check(
                 Some(Disbelief::NoDistrust) => Some(now_us),
                 Some(Disbelief::ForEver) if wrong_us != 0 => None,
                 _ => clock.expiry_us(at),
+            };
+            let forget_us = match without {
+                Some(Disbelief::KeysAtOnce) => expiry_us.map(|us| us - REMEMBER_US),
+                Some(Disbelief::KeysForEver) => None,
+                _ => clock.forget_us(at, REMEMBER_US),
             };
             let lasted_us = passed_us - since_us;
             let was_wrong = wrong_us.abs() > STEP_US;
@@ -97,6 +118,20 @@ fn check(
                     expiry_us.is_some_and(|us| us.abs_diff(shown_us) <= STEP_US.unsigned_abs());
                 law(is_shown, "a clock that stays where it is is believed after an hour")?;
             }
+            // What expiry believes after a jump may be an hour ahead.
+            let is_kept = |(at_us, arrival_us): &(i64, i64)| {
+                let is_due = passed_us - at_us >= REMEMBER_US;
+                is_due || forget_us.is_none_or(|us| us <= arrival_us + 2 * DISTRUST_US)
+            };
+            law(requests.iter().all(is_kept), &format!("no request is forgotten early: {at:?}"))?;
+            if std::mem::take(&mut is_new) {
+                requests.push((passed_us, now_us));
+            }
+            if is_trusted && lasted_us >= REMEMBER_US + 2 * DISTRUST_US + 4 * EACH_MAX_US {
+                let since_us = at.shown_us - REMEMBER_US - STEP_US;
+                let is_told = forget_us.is_some_and(|us| us >= since_us);
+                law(is_told, "requests are forgotten in the end")?;
+            }
             if was_wrong && lasted_us >= DISTRUST_US && wrong_us > 0 {
                 // An hour was enough time to set it right.
                 return Ok(());
@@ -119,6 +154,7 @@ fn check(
                     _ => clock.compare(at, recorded_us),
                 }
                 (started_us, since_us) = (passed_us, passed_us);
+                requests.clear();
                 long_wrong |= wrong_us.abs() > STEP_US;
                 continue;
             }

@@ -211,6 +211,7 @@ impl Executor<'_> {
         Now {
             passed: self.begun.elapsed(),
             expiry_us: self.state.expiry_us(),
+            forget_us: self.state.forget_us(self.options.remember),
             journal_bytes: self.state.journal_bytes.load(Ordering::Relaxed),
             is_journal_failing: self.state.has_journal_error(),
         }
@@ -350,8 +351,11 @@ impl Executor<'_> {
                 self.work(move |store| {
                     let begun = Instant::now();
                     let mut goes_on = || begun.elapsed() < PART;
-                    let mut forgets_more = true;
-                    while forgets_more && goes_on() {
+                    let mut forgets_more = forget_us.is_some();
+                    while let Some(forget_us) = forget_us
+                        && forgets_more
+                        && goes_on()
+                    {
                         let forgotten = store.forget_requests(forget_us);
                         metrics.forgotten(&forgotten);
                         forgets_more = forgotten.is_ok_and(|count| count >= FORGOTTEN_MAX);

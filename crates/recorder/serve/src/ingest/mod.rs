@@ -25,6 +25,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use engine::{EngineOptions, Journal};
 use store::Writer;
@@ -62,6 +63,8 @@ pub(crate) struct IngestOptions {
     pub(crate) place: String,
     /// The folder of the journal.
     pub(crate) journal: PathBuf,
+    /// How long the keys of requests are remembered.
+    pub(crate) remember: Duration,
     /// Step, limits and memory.
     pub(crate) engine: EngineOptions,
 }

@@ -66,6 +66,14 @@ impl State {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).expiry_us(moment())
     }
 
+    /// The time before which requests are forgotten that are to be remembered for so long; `None`
+    /// while that is unknown.
+    pub(super) fn forget_us(&self, remember: Duration) -> Option<i64> {
+        let remember_us = i64::try_from(remember.as_micros()).unwrap_or(i64::MAX);
+        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        clock.forget_us(moment(), remember_us)
+    }
+
     /// Compares the clock with the latest time that the record knows.
     pub(super) fn compare_clock(&self, last_us: i64) {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).compare(moment(), last_us);

@@ -10,9 +10,11 @@ use series::{SECOND_US, Step};
 use super::messages::{Format, MARK_STEP_S};
 use super::model::{Model, Row, Rows, STEP_US, coarsened};
 use super::script::{Answer, Daemon};
-use super::{FILE_BYTES, Process, STEP_S, World, text};
+use super::{FILE_BYTES, Process, REMEMBER_US, STEP_S, World, text};
 use crate::disk::Condition;
 use crate::journal::law;
+
+const DAY_US: i64 = 86_400 * SECOND_US;
 
 /// The slots of a series at both steps.
 #[derive(Default)]
@@ -53,7 +55,7 @@ impl World {
         let contents = self.contents()?;
         self.check_steps(&contents)?;
         let stored = self.stored(&contents)?;
-        self.read.push(stored);
+        self.read.push(stored.into_keys().collect());
         Ok(())
     }
 
@@ -70,11 +72,11 @@ impl World {
         Ok(())
     }
 
-    /// The messages that are stored, each once, and none that failed.
-    fn stored(&self, contents: &Contents) -> Result<BTreeSet<u64>, String> {
+    /// The messages that are stored, and how often: each once, and none that failed.
+    fn stored(&self, contents: &Contents) -> Result<BTreeMap<u64, i64>, String> {
         let messages = self.messages.values().map(|sent| (sent.given.mark(), sent.given.number));
         let messages: BTreeMap<(&str, i64), u64> = messages.collect();
-        let mut stored = BTreeSet::new();
+        let mut stored = BTreeMap::new();
         for (name, content) in contents.iter().filter(|(name, _)| name.starts_with("marks")) {
             for (slot_us, row) in &content.coarse {
                 let Some(n) = row.n.filter(|n| *n != 0) else { continue };
@@ -83,8 +85,9 @@ impl World {
                 let is_known =
                     self.acknowledged.contains(&number) || self.unknown.contains(&number);
                 law(is_known, &format!("what failed does not count: {number}"))?;
-                law(n == 1, &format!("nothing counts twice: {number} counts {n}"))?;
-                stored.insert(number);
+                let is_once = n == 1 || self.forgettable.contains(&number);
+                law(is_once, &format!("nothing counts twice: {number} counts {n}"))?;
+                stored.insert(number, n);
             }
         }
         Ok(stored)
@@ -119,7 +122,33 @@ impl World {
                 self.settle_daemon()?;
             }
         }
-        self.check()
+        self.check()?;
+        self.forget()
+    }
+
+    /// The names of requests are forgotten in the end, unless they arrived on a clock that was ahead.
+    fn forget(&mut self) -> Result<(), String> {
+        if self.arrivals.is_empty() {
+            return Ok(());
+        }
+        let end_us = self.right_us();
+        self.ahead_us = 0;
+        let mut process = self.start()?.ok_or("broken law: it starts again")?;
+        self.passed_us += REMEMBER_US + 2 * DAY_US;
+        // A time that is far after the record's is not believed for an hour, and then not for keys
+        // until they have been remembered for as long as they are to be.
+        for pause_us in [0, 2 * 3_600 * SECOND_US, REMEMBER_US] {
+            self.passed_us += pause_us;
+            self.settle_until(&mut process, |wants| matches!(wants, Wants::Message(_)))?;
+            self.store_works(&mut process, Answer::Given)?;
+        }
+        for (number, arrivals) in &self.arrivals {
+            let is_past = arrivals.iter().all(|(_, arrival_us)| *arrival_us <= end_us);
+            let key = self.messages[number].given.key().ok_or("a key")?;
+            let is_known = self.store.has_request(key).map_err(text)?;
+            law(!is_known || !is_past, &format!("the name of {number} is forgotten"))?;
+        }
+        Ok(())
     }
 
     fn settle_daemon(&mut self) -> Result<(), String> {
@@ -153,13 +182,14 @@ impl World {
             let sent = &self.messages[number];
             // OTLP has no times before the epoch, so its mark is in the future of such a clock.
             let has_mark = sent.given.format != Format::Otlp || sent.arrival_us > 0;
-            let is_there = stored.contains(number) || !has_mark;
+            let is_there = stored.contains_key(number) || !has_mark;
             law(is_there, &format!("what is acknowledged is there: {number}"))?;
         }
-        self.check_reads(&stored)?;
+        self.check_reads(&stored.keys().copied().collect())?;
         let mut model = Model::default();
-        for number in &stored {
+        for (number, n) in &stored {
             let sent = &self.messages[number];
+            (1..*n).for_each(|_| _ = model.take(sent));
             let refused = model.take(sent);
             let Some(counted) = self.own.counted.get(number) else { continue };
             self.seen.refused += refused.total();

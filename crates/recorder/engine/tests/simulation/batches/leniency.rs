@@ -27,6 +27,10 @@ pub(crate) enum Leniency {
     KeysInMemory,
     /// The transaction of a batch does not compare the names of its requests.
     KeysUncompared,
+    /// The names of requests are forgotten by a clock that was just set ahead.
+    KeysForgottenEarly,
+    /// The names of requests are never forgotten.
+    KeysForEver,
     /// What is refused is not counted.
     RefusedUncounted,
     /// A new process does not continue the windows of its predecessor.
@@ -44,7 +48,7 @@ pub(crate) enum Leniency {
 }
 
 impl Leniency {
-    pub(crate) const ALL: [Leniency; 19] = [
+    pub(crate) const ALL: [Leniency; 21] = [
         Leniency::RecordAfterBatch,
         Leniency::ReleaseBeforeBatch,
         Leniency::ClaimOutside,
@@ -57,6 +61,8 @@ impl Leniency {
         Leniency::KeysAfter,
         Leniency::KeysInMemory,
         Leniency::KeysUncompared,
+        Leniency::KeysForgottenEarly,
+        Leniency::KeysForEver,
         Leniency::RefusedUncounted,
         Leniency::WindowsForgotten,
         Leniency::ChangesForgotten,

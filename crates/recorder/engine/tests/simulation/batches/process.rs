@@ -10,8 +10,8 @@ use series::SECOND_US;
 
 use super::messages::Given;
 use super::{
-    Asked, Batch, HEAD_BYTES, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, Process, Waiting,
-    World, text,
+    Asked, Batch, HEAD_BYTES, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, Process,
+    REMEMBER_US, Waiting, World, text,
 };
 use crate::journal::law;
 
@@ -35,6 +35,7 @@ impl World {
         Now {
             passed: Duration::from_micros((self.passed_us - process.begun_us).unsigned_abs()),
             expiry_us,
+            forget_us: process.clock.forget_us(at, REMEMBER_US),
             journal_bytes: process.journal.size(),
             is_journal_failing: process.is_journal_failing,
         }
@@ -104,6 +105,12 @@ impl World {
                 let latest_us = self.right_us().max(process.known_us.saturating_add(run_us));
                 let is_safe = now_us <= latest_us + EARLY_MAX_US;
                 law(is_safe, &format!("nothing expires early: {now_us} at {}", self.right_us()))?;
+                let forget_us = match self.without {
+                    Some(Leniency::KeysForgottenEarly) => Some(now_us - REMEMBER_US),
+                    Some(Leniency::KeysForEver) => None,
+                    _ => forget_us,
+                };
+                self.see_forgettable(process);
                 process.asked.push_back(Asked::Maintain(now_us, forget_us));
             }
             Effect::AskSeries(question) => process.asked.push_back(Asked::Series(question)),
@@ -151,6 +158,19 @@ impl World {
             Effect::Shorten(mut batches) => _ = batches.shorten(journal),
         }
         Ok(None)
+    }
+
+    /// Sees which requests are old, and which ones of earlier processes look so, because they arrived
+    /// on a clock that was far behind.
+    fn see_forgettable(&mut self, process: &Process) {
+        let ago_us = REMEMBER_US - EARLY_MAX_US;
+        let (right_us, old_us) = (self.right_us(), self.passed_us - ago_us);
+        let is_old = |(passed_us, arrival_us): &(i64, i64)| {
+            let looks_old = *arrival_us < right_us - ago_us;
+            *passed_us < old_us || (*passed_us <= process.begun_us && looks_old)
+        };
+        let old = self.arrivals.iter().filter(|(_, arrivals)| arrivals.iter().any(is_old));
+        self.forgettable.extend(old.map(|(number, _)| *number));
     }
 
     /// Counts a message, once.
@@ -318,6 +338,10 @@ impl World {
             let position = journal.append(&sent.record).map_err(text)?;
             waiting.push(Waiting { position, given: *given, arrival_us });
             self.messages.entry(given.number).or_insert(sent);
+            if given.key().is_some() {
+                let arrivals = self.arrivals.entry(given.number).or_default();
+                arrivals.push((self.passed_us, arrival_us));
+            }
         }
         let committed = journal.commit();
         let (is_torn, bytes) = (journal.is_torn(), journal.size());

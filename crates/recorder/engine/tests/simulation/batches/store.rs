@@ -69,7 +69,9 @@ impl World {
         Ok(Some(match asked {
             Asked::Maintain(..) if is_gone => Reply::Maintained(false),
             Asked::Maintain(now_us, forget_us) => {
-                self.store.forget_requests(forget_us).map_err(text)?;
+                if let Some(forget_us) = forget_us {
+                    self.seen.forgotten += self.store.forget_requests(forget_us).map_err(text)?;
+                }
                 let done = self.store.maintain(now_us).map_err(text)?;
                 self.seen.expiries += done.dropped;
                 let step = Step::from_secs(STEP_S).ok_or("a step")?;
