@@ -75,16 +75,22 @@ fn program(words: &[String]) -> String {
         .skip_while(|word| is_assignment(word) || ["env", "exec"].contains(&word.as_str()));
     let name = rest.next().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
     if name.starts_with("python") {
-        let next = rest.next().map(String::as_str);
-        return match (next, rest.next()) {
-            (Some("-m"), Some(module)) => module.clone(),
-            (Some(script), _) if !script.starts_with('-') => {
-                script.rsplit('/').next().unwrap_or(script).to_owned()
-            }
-            _ => name.to_owned(),
-        };
+        return python_program(rest).unwrap_or(name).to_owned();
     }
     name.to_owned()
+}
+
+/// The script or module that Python runs, unless that is code on the command line.
+fn python_program<'w>(mut words: impl Iterator<Item = &'w String>) -> Option<&'w str> {
+    loop {
+        match words.next()?.as_str() {
+            "-m" => return words.next().map(String::as_str),
+            "-c" | "-" => return None,
+            "-W" | "-X" => _ = words.next()?,
+            option if option.starts_with('-') => {}
+            script => return script.rsplit('/').next(),
+        }
+    }
 }
 
 /// The words between the common prefix and the common suffix of all commands.
@@ -123,7 +129,7 @@ mod tests {
 
     #[test]
     fn names_are_as_short_as_tells_the_commands_apart() {
-        let cases: [(&[&str], &[&str]); 10] = [
+        let cases: [(&[&str], &[&str]); 13] = [
             (
                 &["gunicorn -b 127.0.0.1:$PORT s:app", "gunicorn -b unix:$SOCKET s:app"],
                 &["tcp", "unix"],
@@ -137,6 +143,9 @@ mod tests {
             (&["app $PORT", "app $PORT --fast"], &["app", "--fast"]),
             (&["python3 -m gunicorn a:b", "python3 -m waitress a:b"], &["gunicorn", "waitress"]),
             (&["python3 a.py $PORT", "python3 b.py $PORT"], &["a.py", "b.py"]),
+            (&["python3 s.py $PORT", "python3 -O s.py $PORT"], &["s.py", "-O"]),
+            (&["python3 -u -X dev x/a.py $PORT", "python3 b.py $PORT"], &["a.py", "b.py"]),
+            (&["python3 -c 'serve($PORT)'", "app $PORT"], &["python3", "app"]),
             (&["A=1 env B=2 one $PORT", "two $PORT"], &["one", "two"]),
             (&["app $PORT", "app $PORT"], &["app #1", "app #2"]),
             (

@@ -71,12 +71,21 @@ fn format_of(file: &Path, flags: &ImportFlags) -> Result<Format, Failure> {
         Some("csv") => Ok(Format::Csv),
         Some("wsp") => Ok(Format::Whisper),
         Some("xml") => Ok(Format::Rrd),
-        _ => Err(Failure::new(format!(
-            "the format of {} is unknown: add --format graphite, influx, statsd, csv, rrd or \
-             whisper",
-            file.display()
-        ))),
+        _ => match std::fs::metadata(file) {
+            Err(error) if file != Path::new("-") => {
+                Err(Failure::new(format!("{}: {}", file.display(), unreadable(&error))))
+            }
+            _ => Err(Failure::new(format!(
+                "the format of {} is unknown: add --format graphite, influx, statsd, csv, rrd or \
+                 whisper",
+                file.display()
+            ))),
+        },
     }
+}
+
+fn unreadable(error: &std::io::Error) -> String {
+    format!("it cannot be read: {error}")
 }
 
 /// Checks whether --rrd is possible for these files.
@@ -310,8 +319,7 @@ fn open(file: &Path, unpacked_max: u64) -> Result<(Box<dyn Read>, Option<u64>), 
     if file == Path::new("-") {
         return Ok((Box::new(io::stdin()), None));
     }
-    let mut opened =
-        File::open(file).map_err(|error| Failure::new(format!("it cannot be read: {error}")))?;
+    let mut opened = File::open(file).map_err(|error| Failure::new(unreadable(&error)))?;
     let size = opened.metadata()?;
     if size.is_dir() {
         return Err(Failure::new("it is a folder; name its files"));

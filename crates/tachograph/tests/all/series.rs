@@ -80,6 +80,7 @@ fn refused_lines_are_shown_and_kept_and_can_be_corrected() {
 #[test]
 fn what_cannot_be_done_says_what_to_do() {
     let place = Place::new();
+    place.write("sold.txt", "");
     for (args, text) in [
         (&["query", "sold"][..], "yet; 'tachograph import' and every run create it"),
         (
@@ -87,6 +88,7 @@ fn what_cannot_be_done_says_what_to_do() {
             "the format of sold.txt is unknown: add --format graphite, influx, statsd, csv, rrd or whisper",
         ),
         (&["import", "nowhere.csv"], "nowhere.csv: it cannot be read: No such file"),
+        (&["import", "nowhere"], "nowhere: it cannot be read: No such file"),
         (&["import", "x.txt", "--retention", "10s"], "use STEP:AGE, e.g. 10s:1d"),
         (&["query", "a{b}"], "write series as measurement:field{tag=value,tag=value}"),
     ] {
