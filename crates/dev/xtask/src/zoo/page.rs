@@ -1,4 +1,7 @@
-//! The page docs/proofs/zoo.md.
+//! The page docs/proofs/zoo.md: a section for each set of conditions. Those without new entries stay as
+//! they are, so that a long proof need not be repeated for a short one.
+
+use std::collections::BTreeMap;
 
 use super::entry::{Conditions, Entry};
 use super::tally::{
@@ -7,45 +10,62 @@ use super::tally::{
 };
 use crate::pages;
 
+/// What each section begins with.
+const SECTION: &str = "\n### ";
+
 pub(super) fn write(entries: &[Entry]) -> Result<(), String> {
-    let date = base::timestamp_now().strftime("%Y-%m-%d").to_string();
-    let mut results = format!("Measured up to {date} on {}.\n", pages::machine());
+    let path = pages::docs().join("proofs/zoo.md");
+    let old = std::fs::read_to_string(&path).unwrap_or_default();
+    let mut sections = sections(&old);
     let mut all: Vec<&Conditions> = entries.iter().map(|entry| &entry.conditions).collect();
     all.sort();
     all.dedup();
     for conditions in all {
         let of_these = entries.iter().filter(|entry| entry.conditions == *conditions);
         let tallies: Tallies = of_these.map(|entry| entry.judged.clone()).collect();
-        results.push_str(&section(conditions, &tallies));
+        sections.insert(heading(conditions), section(conditions, &tallies));
     }
-    pages::write(&pages::docs().join("proofs/zoo.md"), &page(&results))
+    let results = sections.iter().map(|(heading, text)| format!("{SECTION}{heading}\n{text}"));
+    pages::write(&path, &page(&results.collect::<String>()))
+}
+
+/// The sections of a page by their headings.
+fn sections(page: &str) -> BTreeMap<String, String> {
+    let sections = page.split(SECTION).skip(1).filter_map(|text| text.split_once('\n'));
+    sections.map(|(heading, text)| (heading.to_owned(), text.to_owned())).collect()
+}
+
+fn heading(conditions: &Conditions) -> String {
+    let mut heading = match conditions.found {
+        true => "The servers about which the method was wrong".to_owned(),
+        false => "Drawn servers".to_owned(),
+    };
+    if conditions.together > 1 {
+        heading.push_str(&format!(", {} comparisons at a time", conditions.together));
+    }
+    if conditions.neighbours {
+        heading.push_str(", beside bursts on both CPUs");
+    }
+    heading
 }
 
 /// The results under one set of conditions.
 fn section(conditions: &Conditions, tallies: &Tallies) -> String {
     let Conditions { seed, seconds, found, neighbours, together, version } = conditions;
-    let mut heading = vec![match found {
-        true => "The servers about which the method was wrong".to_owned(),
-        false => "Drawn servers".to_owned(),
-    }];
+    let date = base::timestamp_now().strftime("%Y-%m-%d").to_string();
     let mut command = String::new();
     if *found {
         command.push_str(" --found");
     }
     if *together > 1 {
-        heading.push(format!("{together} comparisons at a time"));
         command.push_str(&format!(" --together {together}"));
     }
     if *neighbours {
-        heading.push("beside bursts on both CPUs".to_owned());
         command.push_str(" --neighbours");
     }
-    let heading = heading.join(", ");
     format!(
         "
-### {heading}
-
-`prove zoo --runs {} --seed {seed} --seconds {seconds}{command}`, {version}:
+`prove zoo --runs {} --seed {seed} --seconds {seconds}{command}`, {version}, measured up to {date} on {}:
 
 {}
 {}
@@ -56,6 +76,7 @@ fn section(conditions: &Conditions, tallies: &Tallies) -> String {
 </details>
 ",
         tallies.runs(),
+        pages::machine(),
         tallies.table(),
         tallies.without_verdict(),
         tallies.rows(),
@@ -92,7 +113,6 @@ With `--found`, the servers are not drawn: they are those of docs/truth.md, abou
 **Goals.** At least {:.0}% of the intervals hold the truth, and no interval excludes 1 on the wrong side.
 
 ## Results
-
 {results}",
         percent(KNOWN_TO),
         percent(LATENCY_KNOWN_TO),
@@ -108,6 +128,15 @@ With `--found`, the servers are not drawn: they are those of docs/truth.md, abou
 mod tests {
     use super::*;
     use zoo::Kind;
+
+    #[test]
+    fn sections_without_new_entries_stay() {
+        let page = page("\n### A, 8 at a time\n\nold\n\n### B\n\n| 1 |\n");
+        let found = sections(&page);
+        assert_eq!(found["A, 8 at a time"], "\nold\n");
+        assert_eq!(found["B"], "\n| 1 |\n");
+        assert_eq!(found.len(), 2);
+    }
 
     #[test]
     fn the_page_describes_every_kind() {
