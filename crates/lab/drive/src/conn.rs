@@ -45,12 +45,20 @@ pub(crate) struct Conn {
     pub(crate) since: Since,
     pub(crate) answer: ResponseEnd,
     pub(crate) seen: Received,
-    /// How long it waits at the beginning of the next slice of a continued loop, in place of its
-    /// last request, and that request if it completed.
-    pub(crate) carry: (Nanos, Option<LongRequest>),
+    /// What it takes into the next slice of a continued loop.
+    pub(crate) carry: Carry,
     /// When the time begins that counts in this slice of a continued loop: after its first request
     /// and the lead-in.
     pub(crate) counted_from: Option<Nanos>,
+}
+
+/// What a connection takes from a slice of a continued loop into the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Carry {
+    /// By how much its last request exceeded the slice: it waits for as long.
+    pub(crate) wait: Nanos,
+    /// That request if it completed.
+    pub(crate) request: Option<LongRequest>,
 }
 
 impl Conn {
@@ -63,7 +71,7 @@ impl Conn {
             since: Since::default(),
             answer,
             seen: Received::default(),
-            carry: (Nanos::ZERO, None),
+            carry: Carry::default(),
             counted_from: None,
         }
     }

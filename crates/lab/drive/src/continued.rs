@@ -7,6 +7,7 @@ use base::Nanos;
 use netio::Wire;
 use rand::RngExt as _;
 
+use crate::conn::Carry;
 use crate::slice::LoopStart;
 use crate::slice_counts::{LongRequest, Times};
 use crate::slice_run::{SliceRun, Source};
@@ -23,7 +24,7 @@ impl SliceRun<'_> {
         let mut is_idle = true;
         for slot in 0..self.setup.active {
             let conn = &mut self.conns[slot];
-            let (mut wait, carried) = std::mem::take(&mut conn.carry);
+            let Carry { mut wait, request } = std::mem::take(&mut conn.carry);
             if let LoopStart::Spread(longest) = self.setup.start {
                 wait = Nanos(self.setup.rng.random_range(0..=longest.0));
             }
@@ -31,11 +32,11 @@ impl SliceRun<'_> {
             let waited = self.times.overlap(start, resume);
             self.slice_counts.continued(waited, waited);
             if resume >= end {
-                conn.carry = (resume.saturating_sub(end), carried);
+                conn.carry = Carry { wait: resume.saturating_sub(end), request };
                 continue;
             }
-            if let Some(carried) = carried.filter(|_| self.times.in_window(resume)) {
-                self.slice_counts.carried(&carried);
+            if let Some(request) = request.filter(|_| self.times.in_window(resume)) {
+                self.slice_counts.carried(&request);
             }
             is_idle = false;
             match wait {
@@ -66,11 +67,11 @@ impl SliceRun<'_> {
     fn wait_together(&mut self) {
         let lead_in = self.times.lead_end.saturating_sub(self.times.start);
         let conns = &mut self.conns[..self.setup.active];
-        let shortest = conns.iter().map(|conn| conn.carry.0).min().unwrap_or(Nanos::ZERO);
+        let shortest = conns.iter().map(|conn| conn.carry.wait).min().unwrap_or(Nanos::ZERO);
         let together = shortest.saturating_sub(lead_in);
         if together > Nanos::ZERO {
             for conn in conns {
-                conn.carry.0 = conn.carry.0.saturating_sub(together);
+                conn.carry.wait = conn.carry.wait.saturating_sub(together);
                 self.slice_counts.continued(together, together);
             }
         }
@@ -94,10 +95,10 @@ impl SliceRun<'_> {
             return None;
         }
         let (service_time, payload_bytes) = (at.saturating_sub(conn.since.sent), conn.seen.bytes);
-        let carried = completed.then_some(LongRequest { service_time, payload_bytes });
+        let request = completed.then_some(LongRequest { service_time, payload_bytes });
         conn.carry = match at.saturating_sub(self.times.window_end) {
-            Nanos::ZERO => (Nanos::ZERO, None),
-            beyond => (beyond, carried),
+            Nanos::ZERO => Carry::default(),
+            wait => Carry { wait, request },
         };
         Some(from)
     }

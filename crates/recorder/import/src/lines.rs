@@ -302,7 +302,7 @@ impl Import<'_, '_, '_> {
             }
             parsed.updates.iter().for_each(|update| said.update(place, *update));
         }
-        self.take(block, places, held, (start, end), &mut said)?;
+        self.take(block, places, held, start, end, &mut said)?;
         Ok(said)
     }
 
@@ -312,7 +312,8 @@ impl Import<'_, '_, '_> {
         block: &Block,
         places: Range<usize>,
         held: Vec<(usize, Vec<formats::text::Held>)>,
-        (start, end): (&Fingerprint, &Fingerprint),
+        start: &Fingerprint,
+        end: &Fingerprint,
         said: &mut Said,
     ) -> Result<(), BackfillError> {
         if held.is_empty() {

@@ -165,7 +165,8 @@ pub(crate) async fn deliver(
     ingest: &Ingest,
     peer: Peer,
     headers: &HeaderMap,
-    (way, format): (Way, Format),
+    way: Way,
+    format: Format,
     Read { bytes, room }: Read,
 ) -> Result<Refused, Failed> {
     let key = key(headers, format, &bytes)?;

@@ -111,7 +111,7 @@ pub fn run(
         None => activation::take(options)?,
     };
     loop {
-        let (sockets, connections) = runtime.block_on(adopt(options, left))?;
+        let adopted = runtime.block_on(adopt(options, left))?;
         prepare(&options.journal)?;
         let (ingest, threads) = ingest::start(options.ingest(), metrics.clone())?;
         if let Some(predecessor) = predecessor.take() {
@@ -123,9 +123,7 @@ pub fn run(
             let shared = Shared { readers, ingest, drops, access, databases };
             http::router(shared, mounted.clone())
         };
-        let left_over = (sockets, connections);
-        let told = (&mut signals, stops);
-        let served = serve(options, left_over, ingest, router, &tell, told);
+        let served = serve(options, adopted, ingest, router, &tell, &mut signals, stops);
         match runtime.block_on(served)? {
             Ended::Stopped => {
                 // Ends the last tasks, and with them the way in.
@@ -203,12 +201,15 @@ fn prepare(journal: &Path) -> Result<(), ServeError> {
     }
 }
 
+/// Where the daemon listens, and the connections that it continues.
+struct Adopted {
+    sockets: Vec<Listening>,
+    connections: Vec<HandoverItem>,
+}
+
 /// Binds all sockets, except for those that were handed over, so that a second daemon ends before
 /// it opens the journal. Returns connections that were handed over too.
-async fn adopt(
-    options: &Options,
-    left: Vec<HandoverItem>,
-) -> Result<(Vec<Listening>, Vec<HandoverItem>), ServeError> {
+async fn adopt(options: &Options, left: Vec<HandoverItem>) -> Result<Adopted, ServeError> {
     let (mut sockets, mut connections) = (Vec::new(), Vec::new());
     for left in left {
         match left.what {
@@ -253,7 +254,7 @@ async fn adopt(
         let address = socket.address(&wanted).map_err(failed)?;
         listening.push(Listening { service, wanted, address, socket, given });
     }
-    Ok((listening, connections))
+    Ok(Adopted { sockets: listening, connections })
 }
 
 /// The signals to which the daemon listens.
@@ -295,18 +296,19 @@ impl Signals {
 /// Serves until a signal comes, or at once stops if one has come already.
 async fn serve(
     options: &Options,
-    (sockets, connections): (Vec<Listening>, Vec<HandoverItem>),
+    adopted: Adopted,
     ingest: Ingest,
     router: impl FnOnce(&Ingest, &Arc<Mutex<Vec<Drops>>>) -> Router,
     tell: &impl Fn(Event<'_>),
-    (signals, mut stops): (&mut Signals, bool),
+    signals: &mut Signals,
+    mut stops: bool,
 ) -> Result<Ended, ServeError> {
     let drops = Arc::new(Mutex::new(Vec::new()));
     let router = router(&ingest, &drops);
     let (phase, phases) = watch::channel(Phase::Run);
     let (mut http, mut lines) = (JoinSet::new(), JoinSet::new());
     let (mut addresses, mut own) = (Vec::new(), Vec::new());
-    let mut adopted = connections;
+    let Adopted { sockets, connections: mut adopted } = adopted;
     for Listening { service, wanted, address, socket, given } in sockets {
         if given == Activation::No {
             own.push(address.clone());
@@ -472,7 +474,7 @@ impl Listener {
             // A connection that is closed by now cannot be used.
             let Ok(stream) = Stream::adopted(fd) else { continue };
             let place = self.places.keep(stream.holder(what.sender()));
-            self.spawn(&mut connections, (stream, what), place, &ingest, &phase);
+            self.spawn(&mut connections, stream, what, place, &ingest, &phase);
         }
         let is_over = |service: Service, phase: Phase| match phase {
             Phase::Run => false,
@@ -512,7 +514,7 @@ impl Listener {
                 Service::Http => ItemKind::Http { sender, ahead: Vec::new() },
                 _ => ItemKind::Lines { service, sender, half: Vec::new(), skipping: false },
             };
-            self.spawn(&mut connections, (stream, what), place, &ingest, &phase);
+            self.spawn(&mut connections, stream, what, place, &ingest, &phase);
         }
         if *phase.borrow() == Phase::Stop {
             // New connections are refused from now on.
@@ -535,7 +537,8 @@ impl Listener {
     fn spawn(
         &self,
         connections: &mut JoinSet<Option<HandoverItem>>,
-        (stream, what): (Stream, ItemKind),
+        stream: Stream,
+        what: ItemKind,
         place: Place,
         ingest: &Ingest,
         phase: &watch::Receiver<Phase>,
@@ -569,7 +572,7 @@ impl Listener {
                     let stream = secured(stream, tls.as_ref(), &mut phase).await?;
                     let known = Sender { way: Way::http, name: sender.as_str().into() };
                     open.inc();
-                    let left = requests::answer((stream, ahead), sender, router, phase, place);
+                    let left = requests::answer(stream, ahead, sender, router, phase, place);
                     let left = left.await;
                     open.dec();
                     if held.is_lost() {

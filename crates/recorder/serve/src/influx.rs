@@ -166,8 +166,8 @@ async fn write(
     if !tags.is_empty() {
         lines = body::rewrite(&ingest, lines, |bytes| tags.add(bytes, MESSAGE_MAX))?;
     }
-    let way = (Way::influx_http, Format::Influx(precision));
-    let refused = body::deliver(&ingest, peer, &headers, way, lines).await?;
+    let (way, format) = (Way::influx_http, Format::Influx(precision));
+    let refused = body::deliver(&ingest, peer, &headers, way, format, lines).await?;
     let mut response = match &refused.first {
         None => StatusCode::NO_CONTENT.into_response(),
         Some((number, line, reason)) => {

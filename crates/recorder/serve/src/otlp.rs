@@ -76,8 +76,8 @@ async fn take(
     if message.bytes.is_empty() {
         return Ok(Refused::default());
     }
-    let way = (Way::otlp_http, Format::Message(Protocol::Otlp));
-    body::deliver(ingest, peer, headers, way, message).await
+    let (way, format) = (Way::otlp_http, Format::Message(Protocol::Otlp));
+    body::deliver(ingest, peer, headers, way, format, message).await
 }
 
 /// `ExportMetricsServiceResponse`: empty if everything was accepted, otherwise `partial_success`

@@ -97,8 +97,8 @@ async fn take(
     if message.bytes.is_empty() {
         return Ok(Refused::default());
     }
-    let way = (Way::remote_write_http, Format::Message(protocol));
-    body::deliver(ingest, peer, headers, way, message).await
+    let (way, format) = (Way::remote_write_http, Format::Message(protocol));
+    body::deliver(ingest, peer, headers, way, format, message).await
 }
 
 /// The message of a content type. Without one it is 1.0's, as for Prometheus's receiver.

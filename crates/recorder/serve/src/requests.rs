@@ -80,7 +80,8 @@ pub(crate) async fn while_wanted(request: axum::extract::Request, next: Next) ->
 /// daemon stops; then the request in progress is answered first. If a successor takes over while
 /// none is in progress, the connection is returned.
 pub(crate) async fn answer(
-    (stream, ahead): (Stream, Vec<u8>),
+    stream: Stream,
+    ahead: Vec<u8>,
     sender: String,
     router: Router,
     mut phase: watch::Receiver<Phase>,
@@ -211,7 +212,8 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (phase, phases) = watch::channel(Phase::Run);
         let answering = answer(
-            (Stream::Unix(ours), Vec::new()),
+            Stream::Unix(ours),
+            Vec::new(),
             "unix".to_owned(),
             router,
             phases,

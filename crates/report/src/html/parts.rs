@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use record::{Metric, Offer, Part, Run, RunKind};
 use stats::Verdict;
 
+use super::tables::NamedLedger;
 use super::{both, charted, charts, empty, marked, note, section, tables, warning_mark};
 use crate::chart;
 use crate::finding_lines::FindingLine;
@@ -69,7 +70,12 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> Markup {
         section {
             h3 { "Ledger" }
             (note("Every request that was measured, as the client, the server and the recorded series counted it."))
-            (tables::ledger_of(&[(0, &part.variants[0].name, report.ledger(), false)]))
+            (tables::ledger_of(&[NamedLedger {
+                index: 0,
+                name: &part.variants[0].name,
+                ledger: report.ledger(),
+                disrupted: false,
+            }]))
             (tables::ledger_notes(part))
         }
         (tables::findings(run, part))

@@ -171,19 +171,34 @@ pub(crate) fn losses(part: &Part) -> Markup {
 pub(crate) fn ledger(part: &Part) -> Markup {
     let measured = part.variants.iter().enumerate().filter(|(_, v)| v.ledger.counts.offered > 0);
     let disrupted = |index: usize| disruption::is_disrupted(part, index);
-    let ledgers: Vec<_> =
-        measured.map(|(i, v)| (i, v.name.as_str(), &v.ledger, disrupted(i))).collect();
+    let named = measured.map(|(index, variant)| NamedLedger {
+        index,
+        name: &variant.name,
+        ledger: &variant.ledger,
+        disrupted: disrupted(index),
+    });
+    let ledgers: Vec<_> = named.collect();
     if ledgers.is_empty() {
         return empty("No request was sent, so there is nothing to add up.");
     }
     ledger_of(&ledgers)
 }
 
-/// Ledgers with their position in the legend, their names, and whether the stack was acted on.
-pub(crate) fn ledger_of(ledgers: &[(usize, &str, &::ledger::Ledger, bool)]) -> Markup {
+/// A variant's ledger.
+pub(crate) struct NamedLedger<'r> {
+    /// The variant's position in the legend.
+    pub(crate) index: usize,
+    pub(crate) name: &'r str,
+    pub(crate) ledger: &'r ::ledger::Ledger,
+    /// Whether its stack was acted on.
+    pub(crate) disrupted: bool,
+}
+
+/// Ledgers, one clause per equation.
+pub(crate) fn ledger_of(ledgers: &[NamedLedger<'_>]) -> Markup {
     html! {
         dl.ledger {
-            @for (index, name, ledger, disrupted) in ledgers {
+            @for NamedLedger { index, name, ledger, disrupted } in ledgers {
                 dt { (key(*index)) (name) }
                 // The spaces are where a line may end.
                 dd { @for each in ledger::clauses(ledger, *disrupted) { (clause(&each)) " " } }

@@ -529,7 +529,8 @@ impl Packed {
         &self,
         key: StretchKey,
         step_us: i64,
-        (from_us, until_us): (i64, i64),
+        from_us: i64,
+        until_us: i64,
         sums: &mut Vec<SlotSum>,
     ) -> Result<(), String> {
         if self.first < 0 || self.first.saturating_add(self.count) > SPAN_SLOTS {

@@ -396,8 +396,7 @@ impl Store for Postgres {
         if !self.is_retained(step)? {
             return Ok(i64::MIN);
         }
-        let time = (from_us, until_us);
-        self.link.transaction(|session| scan::scan(session, step, time, take))
+        self.link.transaction(|session| scan::scan(session, step, from_us, until_us, take))
     }
 
     fn digests(&mut self, step: Step, from_us: i64, until_us: i64) -> Result<Digests, StoreError> {

@@ -20,7 +20,8 @@ const FETCHED: i32 = 500;
 pub(super) fn scan(
     session: &mut OpenTransaction<'_>,
     step: Step,
-    (from_us, until_us): (i64, i64),
+    from_us: i64,
+    until_us: i64,
     take: &mut Take<'_>,
 ) -> Result<i64, Failure> {
     let Some(kept) = hold(session, step)? else { return Ok(i64::MIN) };
@@ -36,7 +37,7 @@ pub(super) fn scan(
         let next = [packed.peek().map(|row| row.0.series), rows.peek().map(|row| row.0.series)];
         let Some(series) = next.into_iter().flatten().min() else { return Ok(kept.horizon_us) };
         while let Some((key, found)) = packed.next_if(session, |row| row.0.series == series)? {
-            let done = found.sums(key, step.us(), (from_us, until_us), gather.slots());
+            let done = found.sums(key, step.us(), from_us, until_us, gather.slots());
             done.map_err(Failure::Value)?;
         }
         while let Some((key, row)) = rows.next_if(session, |row| row.0.series == series)? {

@@ -309,7 +309,7 @@ impl Store for Sqlite {
     ) -> Result<i64, StoreError> {
         self.read(|db| {
             let Some(kept) = schema::retention(db, step)? else { return Ok(i64::MIN) };
-            scan::scan(db, &kept, (from_us, until_us), take)?;
+            scan::scan(db, &kept, from_us, until_us, take)?;
             Ok(kept.horizon_us)
         })
     }

@@ -231,7 +231,8 @@ pub(super) fn each(
     db: &Connection,
     kept: &StoredRetention,
     start_us: i64,
-    (from_us, until_us): (i64, i64),
+    from_us: i64,
+    until_us: i64,
     mut take: impl FnMut(StretchKey, &Packed),
 ) -> Result<()> {
     let sql = format!(

@@ -134,7 +134,7 @@ pub(super) fn slots(
         let mut of_series = Vec::new();
         for (from_us, until_us) in &parts {
             of_series.extend(rows::of_series(db, &kept, *id, *from_us, *until_us)?);
-            add_packed(db, &kept, *id, (*from_us, *until_us), &mut of_series)?;
+            add_packed(db, &kept, *id, *from_us, *until_us, &mut of_series)?;
         }
         found.extend(of_series.into_iter().map(|(key, mut row)| {
             row.integral = integral_of(flavor, row.integral.as_f64());
@@ -164,7 +164,8 @@ fn add_packed(
     db: &Connection,
     kept: &StoredRetention,
     series: i64,
-    (from_us, until_us): (i64, i64),
+    from_us: i64,
+    until_us: i64,
     found: &mut Vec<(SlotKey, Accumulator)>,
 ) -> Result<()> {
     for stretch in packed::of_series(db, kept, series, from_us, until_us)? {
@@ -218,7 +219,7 @@ impl<'db> FineSlots<'db> {
         for (from_us, until_us, is_packed) in parts.iter() {
             found.extend(rows::of_series(db, kept, series, *from_us, *until_us)?);
             if *is_packed {
-                add_packed(db, kept, series, (*from_us, *until_us), &mut found)?;
+                add_packed(db, kept, series, *from_us, *until_us, &mut found)?;
             }
         }
         Ok(found.into_iter().filter(|(key, _)| key.lane == lane).map(|(_, row)| row).collect())

@@ -15,7 +15,8 @@ use crate::{Digests, SlotSum, Take, names};
 pub(super) fn scan(
     db: &Connection,
     kept: &StoredRetention,
-    (from_us, until_us): (i64, i64),
+    from_us: i64,
+    until_us: i64,
     take: &mut Take<'_>,
 ) -> Result<()> {
     let step_us = kept.step().us();
@@ -34,7 +35,7 @@ pub(super) fn scan(
         let Some(series) = next.into_iter().flatten().min() else { return Ok(()) };
         while let Some(key) = keys.next_if(|key| key.series == series) {
             let packed = stretches.find(key)?;
-            let done = packed.sums(key, step_us, (from_us, until_us), gather.slots());
+            let done = packed.sums(key, step_us, from_us, until_us, gather.slots());
             done.map_err(|cause| broken(3, cause))?;
         }
         while let Some((key, row)) = rows.next.filter(|(key, _)| key.series == series) {
@@ -60,7 +61,7 @@ pub(super) fn digests(
     };
     let mut bytes = Vec::new();
     for start_us in partitions(db, kept, from_us, until_us)? {
-        packed::each(db, kept, start_us, (from_us, until_us), |key, packed| {
+        packed::each(db, kept, start_us, from_us, until_us, |key, packed| {
             packed.row_bytes(&mut bytes, key);
             digests.row(kept, key.span_us, &bytes);
         })?;
