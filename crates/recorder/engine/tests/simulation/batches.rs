@@ -93,6 +93,15 @@ enum Asked {
     Maintain(i64, Option<i64>),
 }
 
+/// The arrival of a message.
+struct Arrived {
+    daemon: Daemon,
+    /// The time that had passed.
+    passed_us: i64,
+    /// The time that was believed.
+    arrival_us: i64,
+}
+
 /// A message in the journal that the engine has not answered.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
@@ -156,10 +165,10 @@ struct World {
     acknowledged: BTreeSet<u64>,
     /// Without an answer.
     unknown: BTreeSet<u64>,
-    /// When messages with keys arrived: the time that has passed, and what arrivals believed.
-    arrivals: BTreeMap<u64, Vec<(i64, i64)>>,
-    /// Messages with keys that may count again: they are old, or an earlier process took them while
-    /// its clock was far behind, which a later one cannot know.
+    /// When messages with keys arrived.
+    arrivals: BTreeMap<u64, Vec<Arrived>>,
+    /// Messages with keys that may count again: they are old, or another process took them while its
+    /// clock was far behind, which this one cannot know.
     forgettable: BTreeSet<u64>,
     next_writer: u128,
     /// Whether the store does all it is asked for.

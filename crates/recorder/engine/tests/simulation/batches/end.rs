@@ -143,7 +143,7 @@ impl World {
             self.store_works(&mut process, Answer::Given)?;
         }
         for (number, arrivals) in &self.arrivals {
-            let is_past = arrivals.iter().all(|(_, arrival_us)| *arrival_us <= end_us);
+            let is_past = arrivals.iter().all(|arrived| arrived.arrival_us <= end_us);
             let key = self.messages[number].given.key().ok_or("a key")?;
             let is_known = self.store.has_request(key).map_err(text)?;
             law(!is_known || !is_past, &format!("the name of {number} is forgotten"))?;

@@ -10,7 +10,7 @@ use series::SECOND_US;
 
 use super::messages::Given;
 use super::{
-    Asked, Batch, HEAD_BYTES, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, Process,
+    Arrived, Asked, Batch, HEAD_BYTES, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, Process,
     REMEMBER_US, Waiting, World, text,
 };
 use crate::journal::law;
@@ -110,7 +110,6 @@ impl World {
                     Some(Leniency::KeysForEver) => None,
                     _ => forget_us,
                 };
-                self.see_forgettable(process);
                 process.asked.push_back(Asked::Maintain(now_us, forget_us));
             }
             Effect::AskSeries(question) => process.asked.push_back(Asked::Series(question)),
@@ -160,14 +159,15 @@ impl World {
         Ok(None)
     }
 
-    /// Sees which requests are old, and which ones of earlier processes look so, because they arrived
-    /// on a clock that was far behind.
-    fn see_forgettable(&mut self, process: &Process) {
+    /// Sees which requests are old, and which ones look so, because another process took them while
+    /// its clock was far behind.
+    pub(super) fn see_forgettable(&mut self, process: &Process) {
         let ago_us = REMEMBER_US - EARLY_MAX_US;
         let (right_us, old_us) = (self.right_us(), self.passed_us - ago_us);
-        let is_old = |(passed_us, arrival_us): &(i64, i64)| {
-            let looks_old = *arrival_us < right_us - ago_us;
-            *passed_us < old_us || (*passed_us <= process.begun_us && looks_old)
+        let is_old = |arrived: &Arrived| {
+            let looks_old = arrived.arrival_us < right_us - ago_us;
+            let is_own = arrived.daemon == self.daemon && arrived.passed_us > process.begun_us;
+            arrived.passed_us < old_us || (looks_old && !is_own)
         };
         let old = self.arrivals.iter().filter(|(_, arrivals)| arrivals.iter().any(is_old));
         self.forgettable.extend(old.map(|(number, _)| *number));
@@ -182,7 +182,8 @@ impl World {
             _ => counted,
         };
         let before = self.own.counted.insert(number, counted);
-        law(before.is_none(), &format!("a message is counted once: {number}"))
+        let is_once = before.is_none() || self.forgettable.contains(&number);
+        law(is_once, &format!("a message is counted once: {number}"))
     }
 
     /// Gives the engine what it wants, as far as it is there.
@@ -339,8 +340,9 @@ impl World {
             waiting.push(Waiting { position, given: *given, arrival_us });
             self.messages.entry(given.number).or_insert(sent);
             if given.key().is_some() {
+                let (daemon, passed_us) = (self.daemon, self.passed_us);
                 let arrivals = self.arrivals.entry(given.number).or_default();
-                arrivals.push((self.passed_us, arrival_us));
+                arrivals.push(Arrived { daemon, passed_us, arrival_us });
             }
         }
         let committed = journal.commit();

@@ -30,6 +30,9 @@ impl World {
     ) -> Result<(), String> {
         let answer = if self.is_healthy { Answer::Given } else { answer };
         while let Some(asked) = process.asked.pop_front() {
+            if let Asked::Maintain(..) = asked {
+                self.see_forgettable(process);
+            }
             if let Some(reply) = self.answer(asked, answer == Answer::Gone)? {
                 self.note(match &reply {
                     Reply::Found(found) => format!("series: {:?}", found.as_ref().err()),
