@@ -229,15 +229,11 @@ mod tests {
         assert_eq!(forgets(&mut clock, 4_000, 0), Some(right(4_000) - DAY_US));
         let ahead_us = 1_000 * DAY_US;
         assert_eq!(forgets(&mut clock, 8_000, ahead_us), Some(right(8_000) - DAY_US));
-        let early = forgets(&mut clock, 90_000, ahead_us);
-        assert_eq!(
-            early,
-            Some(right(90_000) - DAY_US),
-            "a day has not passed since it is believed"
-        );
+        // A day has not passed since it is believed.
+        assert_eq!(forgets(&mut clock, 90_000, ahead_us), Some(right(90_000) - DAY_US));
         assert_eq!(forgets(&mut clock, 95_000, ahead_us), Some(right(95_000) + 999 * DAY_US));
         // It is not believed for an hour.
-        assert_eq!(clock.forget_us(at(100_000, 2 * ahead_us), remember_us).map(|_| ()), Some(()));
+        assert!(clock.forget_us(at(100_000, 2 * ahead_us), remember_us).is_some());
         clock.now_us(at(100_061, 2 * ahead_us));
         assert_eq!(clock.forget_us(at(100_062, 2 * ahead_us), remember_us), None);
         // One that begins far behind makes its requests old once it is set right.

@@ -168,7 +168,7 @@ struct World {
     /// When messages with keys arrived.
     arrivals: BTreeMap<u64, Vec<Arrived>>,
     /// Messages with keys that may count again: they are old, or another process took them while its
-    /// clock was far behind, which this one cannot know.
+    /// clock was far behind what this one believes, which it cannot know.
     forgettable: BTreeSet<u64>,
     next_writer: u128,
     /// Whether the store does all it is asked for.

@@ -100,9 +100,7 @@ impl World {
             // Only pieces have lines to keep.
             Effect::Add(..) | Effect::Trouble(_) | Effect::Flushed | Effect::Refuse(_) => {}
             Effect::Maintain { now_us, forget_us } => {
-                // A record that is ahead of the right time is believed.
-                let run_us = self.passed_us - process.begun_us;
-                let latest_us = self.right_us().max(process.known_us.saturating_add(run_us));
+                let latest_us = self.latest_us(process);
                 let is_safe = now_us <= latest_us + EARLY_MAX_US;
                 law(is_safe, &format!("nothing expires early: {now_us} at {}", self.right_us()))?;
                 let forget_us = match self.without {
@@ -159,13 +157,19 @@ impl World {
         Ok(None)
     }
 
+    /// The latest time that may be believed: a record that is ahead of the right time is.
+    fn latest_us(&self, process: &Process) -> i64 {
+        let run_us = self.passed_us - process.begun_us;
+        self.right_us().max(process.known_us.saturating_add(run_us))
+    }
+
     /// Sees which requests are old, and which ones look so, because another process took them while
-    /// its clock was far behind.
+    /// its clock was far behind what this one believes.
     pub(super) fn see_forgettable(&mut self, process: &Process) {
         let ago_us = REMEMBER_US - EARLY_MAX_US;
-        let (right_us, old_us) = (self.right_us(), self.passed_us - ago_us);
+        let (latest_us, old_us) = (self.latest_us(process), self.passed_us - ago_us);
         let is_old = |arrived: &Arrived| {
-            let looks_old = arrived.arrival_us < right_us - ago_us;
+            let looks_old = arrived.arrival_us < latest_us - ago_us;
             let is_own = arrived.daemon == self.daemon && arrived.passed_us > process.begun_us;
             arrived.passed_us < old_us || (looks_old && !is_own)
         };
