@@ -85,7 +85,7 @@ fn format_of(file: &Path, flags: &ImportFlags) -> Result<Format, Failure> {
 }
 
 fn unreadable(error: &std::io::Error) -> String {
-    format!("it cannot be read: {error}")
+    format!("cannot be read: {error}")
 }
 
 /// Checks whether --rrd is possible for these files.

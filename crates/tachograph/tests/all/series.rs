@@ -87,8 +87,8 @@ fn what_cannot_be_done_says_what_to_do() {
             &["import", "sold.txt"],
             "the format of sold.txt is unknown: add --format graphite, influx, statsd, csv, rrd or whisper",
         ),
-        (&["import", "nowhere.csv"], "nowhere.csv: it cannot be read: No such file"),
-        (&["import", "nowhere"], "nowhere: it cannot be read: No such file"),
+        (&["import", "nowhere.csv"], "nowhere.csv: cannot be read: No such file"),
+        (&["import", "nowhere"], "nowhere: cannot be read: No such file"),
         (&["import", "x.txt", "--retention", "10s"], "use STEP:AGE, e.g. 10s:1d"),
         (&["query", "a{b}"], "write series as measurement:field{tag=value,tag=value}"),
     ] {

@@ -45,9 +45,8 @@ const JOURNAL_SLACK: u64 = 4_000;
 /// Memory of the head: a few messages.
 const HEAD_BYTES: usize = 3_000;
 
-/// What a head may have beside that: the messages that waited for the store's answer, each of which
-/// may cover the time since the last one in all its series, and windows.
-const HEAD_SLACK: usize = 24_000;
+/// What a head may have beside that: a message that arrives late in all its series, and windows.
+const HEAD_SLACK: usize = 12_000;
 
 /// The step of all series, and how long its slots are kept; coarser ones are kept for ever.
 const STEP_S: i64 = 10;
@@ -136,6 +135,9 @@ struct Process {
     ahead: u64,
     is_journal_failing: bool,
     hands_over: bool,
+    /// Memory of the head at the end of a handover, during which nothing writes it and only the
+    /// journal's limit holds; less once it has been written.
+    swollen: usize,
     stops: bool,
     /// Whether it cannot go on.
     is_over: bool,
@@ -441,6 +443,7 @@ impl World {
             ahead: 0,
             is_journal_failing: false,
             hands_over: false,
+            swollen: 0,
             stops: false,
             is_over: false,
         };
