@@ -45,8 +45,9 @@ const JOURNAL_SLACK: u64 = 4_000;
 /// Memory of the head: a few messages.
 const HEAD_BYTES: usize = 3_000;
 
-/// What a head may have beside that: a message that arrives late in all its series, and windows.
-const HEAD_SLACK: usize = 12_000;
+/// What a head may have beside that: the messages of a group, each of which may cover the time since
+/// the last one in all its series, up to the heartbeat of 300 s, and windows.
+const HEAD_SLACK: usize = 24_000;
 
 /// The step of all series, and how long its slots are kept; coarser ones are kept for ever.
 const STEP_S: i64 = 10;
@@ -105,6 +106,8 @@ struct Arrived {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     position: u64,
+    /// The position of the first one of those with which it came.
+    group: u64,
     given: Given,
     arrival_us: i64,
 }
@@ -411,7 +414,7 @@ impl World {
                     let sent = self.messages.values().find(|sent| sent.record == bytes);
                     waiting.extend(sent.map(|sent| {
                         let Sent { given, arrival_us, .. } = *sent;
-                        Waiting { position, given, arrival_us }
+                        Waiting { position, group: position, given, arrival_us }
                     }));
                 } else if rule == Leniency::BelievesTheJournal
                     && let Some(Record::Batch { upto, .. }) = Record::read(bytes)

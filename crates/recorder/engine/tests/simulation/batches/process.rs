@@ -194,15 +194,15 @@ impl World {
 
     /// Gives the engine what it wants, as far as it is there.
     pub(super) fn go_on(&mut self, process: &mut Process) -> Result<(), String> {
-        let mut given_us = None;
+        let mut group_given = None;
         while !self.own.disk.is_dead() && !process.is_over {
             match process.engine.wants() {
                 Wants::Record { after, upto } => self.read(process, after, upto)?,
                 Wants::Message(_) => {
                     let Some(waits) = process.waiting.pop_front() else { return Ok(()) };
-                    let Waiting { position, given, arrival_us } = waits;
+                    let Waiting { position, group, given, arrival_us } = waits;
                     // The daemon lets its engine look at the time before each group of messages.
-                    if given_us.replace(arrival_us) != Some(arrival_us) {
+                    if group_given.replace(group) != Some(group) {
                         process.waiting.push_front(waits);
                         self.tell(process, Event::Tick)?;
                         continue;
@@ -350,7 +350,8 @@ impl World {
         for given in messages {
             let sent = given.send(right_us, arrival_us);
             let position = journal.append(&sent.record).map_err(text)?;
-            waiting.push(Waiting { position, given: *given, arrival_us });
+            let group = waiting.first().map_or(position, |first: &Waiting| first.group);
+            waiting.push(Waiting { position, group, given: *given, arrival_us });
             self.messages.entry(given.number).or_insert(sent);
             if given.key().is_some() {
                 let (daemon, passed_us) = (self.daemon, self.passed_us);
