@@ -507,15 +507,24 @@ impl<S: Clone + PartialEq> Engine<S> {
         }
     }
 
-    /// Begins the last batch before a successor takes over, if it is due.
+    /// Begins the last batch before a successor takes over, once everything is applied that it is to
+    /// contain. Before and after it, batches are written when they are due, because a successor may
+    /// be slow.
     fn write_last(&mut self, now: Now, effects: &mut Effects<S>) {
+        let (is_idle, has_resumed) = (self.outgoing.is_idle(), self.has_resumed());
         let State::Open(_, Goal::HandOver(batch)) = &mut self.state else { return };
-        let LastBatch::Upto { lines, upto } = *batch else { return };
-        if self.outgoing.is_idle() && self.outgoing.upto() >= upto {
+        if let LastBatch::Upto { upto, .. } = *batch
+            && is_idle
+            && self.outgoing.upto() >= upto
+        {
             *batch = LastBatch::Written;
             effects.push(Effect::Flushed);
-        } else if self.outgoing.is_idle() && self.has_resumed() && self.applied >= lines {
-            self.begin(now, effects);
+        }
+        match *batch {
+            LastBatch::Upto { lines, .. } if is_idle && has_resumed && self.applied >= lines => {
+                self.begin(now, effects);
+            }
+            _ => self.write_due(now, effects),
         }
     }
 

@@ -402,6 +402,8 @@ async fn start(program: &Path) -> Result<Successor, String> {
 
 /// Writes what has arrived, so that a successor has little to read.
 async fn write_last(ingest: &Ingest) -> Result<(), String> {
+    // An earlier attempt may have come to its last batch too late.
+    ingest.state.is_flushed.store(false, Ordering::Relaxed);
     ingest.state.last_batch.store(true, Ordering::Relaxed);
     let flushed = async {
         while !ingest.state.is_flushed.load(Ordering::Relaxed) {

@@ -138,9 +138,10 @@ struct Process {
     ahead: u64,
     is_journal_failing: bool,
     hands_over: bool,
-    /// Memory of the head at the end of a handover, during which nothing writes it and only the
-    /// journal's limit holds; less once it has been written.
-    swollen: usize,
+    /// Since when the head has been full.
+    full_since_us: Option<i64>,
+    /// Whether a successor has little to read.
+    is_flushed: bool,
     stops: bool,
     /// Whether it cannot go on.
     is_over: bool,
@@ -446,7 +447,8 @@ impl World {
             ahead: 0,
             is_journal_failing: false,
             hands_over: false,
-            swollen: 0,
+            full_since_us: None,
+            is_flushed: false,
             stops: false,
             is_over: false,
         };

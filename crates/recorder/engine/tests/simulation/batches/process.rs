@@ -9,14 +9,22 @@ use engine::{Counted, Effect, EngineError, Event, Figure, Message, Now, Record, 
 use series::SECOND_US;
 
 use super::messages::Given;
+use super::script::Answer;
 use super::{
     Arrived, Asked, Batch, HEAD_BYTES, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, Process,
     REMEMBER_US, Waiting, World, text,
 };
+use crate::disk;
 use crate::journal::law;
 
 /// How far a clock that is not believed may move expiry: an hour, and a step of the clock.
 const EARLY_MAX_US: i64 = 3_660 * SECOND_US;
+
+/// How long a head may take more although it is full.
+const FULL_MAX_US: i64 = SECOND_US;
+
+/// By then, a handover has come to its last batch.
+const LAST_BATCH_ROUNDS: u32 = 200;
 
 /// What became of the message of an event.
 #[derive(Default)]
@@ -49,6 +57,8 @@ impl World {
     ) -> Result<Done, String> {
         let now = self.now(process);
         let (mut done, mut effects) = (Done::default(), Vec::new());
+        let bytes_before = process.engine.head_bytes();
+        let adds = matches!(event, Event::Message(..) | Event::Record { .. });
         let number = match &event {
             Event::Message(_, number) => **number,
             _ => 0,
@@ -73,9 +83,15 @@ impl World {
             }
         }
         let bytes = process.engine.head_bytes();
-        let most = HEAD_BYTES.max(process.swollen) + HEAD_SLACK;
-        law(bytes <= most, &format!("the head has a limit: {bytes} bytes"))?;
-        process.swollen = if process.hands_over { bytes } else { process.swollen.min(bytes) };
+        let is_limited = bytes <= HEAD_BYTES + HEAD_SLACK;
+        law(is_limited, &format!("the head has a limit: {bytes} bytes"))?;
+        let full_us = process.full_since_us.map_or(0, |since_us| self.passed_us - since_us);
+        let is_open = !adds || bytes <= bytes_before || full_us <= FULL_MAX_US;
+        law(is_open, &format!("a full head takes nothing: {bytes} bytes after {full_us} us"))?;
+        let since_us = process.full_since_us.unwrap_or(self.passed_us);
+        // Without a journal no batch begins, but nothing new is acknowledged either.
+        let is_full = bytes >= HEAD_BYTES && !process.is_journal_failing;
+        process.full_since_us = is_full.then_some(since_us);
         Ok(done)
     }
 
@@ -99,8 +115,9 @@ impl World {
             }
             Effect::Count(number, counted) => self.count(number, counted)?,
             Effect::Add(Figure::RequestsRepeated, count) => self.seen.repetitions += count,
+            Effect::Flushed => process.is_flushed = true,
             // Only pieces have lines to keep.
-            Effect::Add(..) | Effect::Trouble(_) | Effect::Flushed | Effect::Refuse(_) => {}
+            Effect::Add(..) | Effect::Trouble(_) | Effect::Refuse(_) => {}
             Effect::Maintain { now_us, forget_us } => {
                 let latest_us = self.latest_us(process);
                 let is_safe = now_us <= latest_us + EARLY_MAX_US;
@@ -294,11 +311,30 @@ impl World {
         if let Wants::Message(_) = process.engine.wants() {
             process.hands_over = !process.hands_over;
             self.note(format!("hands over: {}", process.hands_over));
+            process.is_flushed = false;
             let event = if process.hands_over { Event::HandOver } else { Event::KeepOn };
             self.tell(process, event)?;
         }
         self.pass(1_000);
-        self.tick(process)
+        self.tick(process)?;
+        if process.hands_over && self.random.one_in(4) {
+            return self.see_last_batch(process);
+        }
+        Ok(())
+    }
+
+    /// On a disk and with a store that work, the last batch before a successor is written.
+    fn see_last_batch(&mut self, process: &mut Process) -> Result<(), String> {
+        self.own.disk.set(disk::Condition::default());
+        for _ in 0..LAST_BATCH_ROUNDS {
+            if process.is_flushed || process.is_over || self.own.disk.is_dead() {
+                return Ok(());
+            }
+            self.pass(1_000);
+            self.tick(process)?;
+            self.store_works(process, Answer::Given)?;
+        }
+        law(false, "a handover comes to its last batch")
     }
 
     /// No more messages come: a while later, it has ended in order, or with an error.
