@@ -23,6 +23,7 @@ use crate::handover::{NoSuccessor, Predecessor, Successor};
 use crate::handover_item::{Activation, HandoverItem, ItemKind};
 use crate::http::Shared;
 use crate::ingest::{Ingest, Threads};
+use crate::local_user::LocalUsers;
 use crate::metrics::{ByWay, Metrics, NOT_ALLOWED, Sender, Way};
 use crate::phase::Phase;
 use crate::places::{GAVE_WAY, Place, Places};
@@ -471,11 +472,12 @@ impl Listener {
     async fn run(mut self, ingest: Ingest, mut phase: watch::Receiver<Phase>) -> Vec<HandoverItem> {
         let mut connections = JoinSet::new();
         let mut left = Vec::new();
+        let users = LocalUsers::new();
         for adopted in std::mem::take(&mut self.adopted) {
             let HandoverItem { fd, what } = adopted;
             // A connection that is closed by now cannot be used.
             let Ok(stream) = Stream::adopted(fd) else { continue };
-            let place = self.places.keep(stream.holder(what.sender()));
+            let place = self.places.keep(stream.holder(what.sender(), &users));
             self.spawn(&mut connections, stream, what, place, &ingest, &phase);
         }
         let is_over = |service: Service, phase: Phase| match phase {
@@ -500,7 +502,7 @@ impl Listener {
             };
             let place = match sender {
                 Some(sender) if !self.access.allows(sender) => Err(NOT_ALLOWED),
-                sender => self.places.take(stream.holder(sender)),
+                sender => self.places.take(stream.holder(sender, &users)),
             };
             let sender = name_of(sender);
             let place = match place {

@@ -36,6 +36,7 @@ mod handover_item;
 mod http;
 mod influx;
 mod ingest;
+mod local_user;
 mod metrics;
 mod options;
 mod otlp;

@@ -37,7 +37,7 @@ pub struct Options {
     pub remember: Duration,
     /// Maximum number of connections of each address.
     pub connections_max: usize,
-    /// Maximum number of these from one sender, or from one user over a Unix socket.
+    /// Maximum number of these from one sender, or from one user of this machine.
     pub connections_of_sender_max: usize,
     /// Who may talk to the daemon.
     pub access: Access,

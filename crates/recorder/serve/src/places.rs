@@ -1,9 +1,8 @@
 //! How many connections an address may have, in all and from one sender: a machine or a network, or a
-//! user of this machine over a Unix socket.
+//! user of this machine over a Unix socket or a loopback address.
 //!
-//! Over a loopback address, all users of this machine are one sender. So that none of them can lock
-//! the others out with connections that send nothing, a new connection gets the place of the one
-//! that has been idle for the longest time, if none is left.
+//! So that nobody can lock others out with connections that send nothing, a new connection gets the
+//! place of the one that has been idle for the longest time, if none is left.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

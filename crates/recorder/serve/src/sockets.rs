@@ -18,6 +18,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::Address;
 use crate::access::Link;
+use crate::local_user::LocalUsers;
 use crate::places::Holder;
 
 /// Wanted size of the kernel's buffer for datagrams; the kernel may give less.
@@ -146,9 +147,15 @@ impl Stream {
         }
     }
 
-    /// Who holds its place: the network of the sender, or the user over a Unix socket.
-    pub(crate) fn holder(&self, sender: Option<IpAddr>) -> Option<Holder> {
+    /// Who holds its place: the network of the sender, or the user of this machine over a Unix socket
+    /// or a loopback address.
+    pub(crate) fn holder(&self, sender: Option<IpAddr>, users: &LocalUsers) -> Option<Holder> {
+        let local =
+            |stream: &TcpStream| users.of(stream.peer_addr().ok()?, stream.local_addr().ok()?);
         match (sender, self) {
+            (Some(sender), Stream::Tcp(stream)) if sender.to_canonical().is_loopback() => {
+                Some(local(stream).map_or_else(|| Holder::network(sender), Holder::User))
+            }
             (Some(sender), _) => Some(Holder::network(sender)),
             (None, Stream::Unix(stream)) => {
                 stream.peer_cred().ok().map(|peer| Holder::User(peer.uid()))

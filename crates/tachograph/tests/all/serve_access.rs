@@ -1,6 +1,6 @@
 //! `tachograph serve`: who may talk to it, and clients that are slow or lie.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::os::unix::net::UnixStream;
@@ -175,31 +175,43 @@ fn hundreds_of_slow_clients_hinder_no_other_and_are_closed() {
 }
 
 #[test]
-fn one_user_cannot_hold_all_places_of_a_unix_socket() {
+fn one_user_cannot_hold_all_places() {
     let place = Place::new();
     let socket = place.path("http.sock");
     let unix = format!("unix:{}", socket.display());
-    let args = ["--no-graphite", "--http", &unix, "--max-connections", "20"];
-    let daemon = serve(&place, &[&args[..], &["--socket-mode", "666"]].concat(), 2);
-    let slow: Vec<UnixStream> = (0..30)
-        .map(|_| {
-            let mut stream = UnixStream::connect(&socket).unwrap();
-            // One that is turned away may be closed already.
-            let _ = stream.write_all(b"GET /health HTTP/1.1\r\nX: ");
-            stream
-        })
-        .collect();
-    let turned_away = "tachograph_turned_away_total{way=\"http\",sender=\"unix\",\
-                       reason=\"too_many_connections_of_sender\"}";
-    eventually("further ones are turned away", || figure(&daemon, turned_away) == Some(20.0));
+    let http = ["--no-graphite", "--http", &unix, "--http", "127.0.0.1:0"];
+    let limits = ["--socket-mode", "666", "--max-connections", "20"];
+    let daemon = serve(&place, &[&http[..], &limits].concat(), 3);
+    let tcp = daemon.at("tcp://", 1);
+    let mut slow: Vec<Box<dyn Write>> = Vec::new();
+    for _ in 0..30 {
+        slow.push(Box::new(UnixStream::connect(&socket).unwrap()));
+        slow.push(Box::new(TcpStream::connect(&tcp).unwrap()));
+    }
+    for stream in &mut slow {
+        // One that is turned away may be closed already.
+        let _ = stream.write_all(b"GET /health HTTP/1.1\r\nX: ");
+    }
+    for sender in ["unix", "127.0.0.1"] {
+        let turned_away = format!(
+            "tachograph_turned_away_total{{way=\"http\",sender=\"{sender}\",\
+             reason=\"too_many_connections_of_sender\"}}"
+        );
+        let are_away = || figure(&daemon, &turned_away) == Some(20.0);
+        eventually("further ones are turned away", are_away);
+    }
     if rustix::process::geteuid().is_root() {
         let open = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(place.dir.path(), open).unwrap();
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-        command.args(["curl", "-s", "http://localhost/health", "--unix-socket"]).arg(&socket);
-        let other = command.output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&other.stdout), "ok\n", "{other:?}");
+        let socket = socket.display().to_string();
+        let of_tcp = format!("http://{tcp}/health");
+        let of_unix = ["--unix-socket", &socket, "http://localhost/health"];
+        for to in [&of_unix[..], &[&of_tcp]] {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "curl", "-s"]);
+            let other = command.args(to).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&other.stdout), "ok\n", "{other:?}");
+        }
     } else {
         not_run("only root can connect as another user");
     }
