@@ -13,6 +13,12 @@ at_once=4
 # The longest, which begin first.
 long='experiments|diff|faults|docker|ssh|lines|cleanup|compare|simulation|actions'
 
+# pyenv's python3 is a script that takes longer than most tests to find the program.
+python=$(command -v python3)
+if [ "$(head -c 2 "$python")" = '#!' ]; then
+  PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
+fi
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -62,6 +68,14 @@ export work CARGO=$cargo
 # By xargs and not by &, whose processes would ignore Ctrl-C.
 # shellcheck disable=SC2016
 xargs -0 -n 3 -P "$at_once" bash -c 'one "$@" </dev/null' one <"$work/in-order"
+
+# Those that need a machine on which nothing else runs.
+cut -f 1,2 "$work/programs" | sort -u | while IFS=$'\t' read -r executable folder; do
+  if "$executable" --list --ignored | grep ': test$' >/dev/null; then
+    (cd "$folder" && CARGO_MANIFEST_DIR=$folder "$executable" --ignored </dev/null) ||
+      echo "what needs a quiet machine: ${executable##*/}" >>"$work/failed"
+  fi
+done
 
 "$cargo" test "${which[@]}" --locked --doc --no-fail-fast || echo "the examples in the documentation" >>"$work/failed"
 

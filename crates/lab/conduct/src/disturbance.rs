@@ -5,10 +5,6 @@ use host::{Identity, Reading};
 
 pub(crate) use stats::kept_rounds;
 
-/// A slice shorter than this many steps of the meter says nothing about other activity: a step too
-/// many would be taken for a disturbance.
-const STEPS_MIN: u64 = 20;
-
 /// The activity of a machine between two instants, or of several machines together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Activity {
@@ -24,11 +20,6 @@ pub(crate) struct Activity {
     pub(crate) stolen: Option<f64>,
     /// The kernel's counters of connection trouble, if known.
     pub(crate) counters: Option<host::Change>,
-}
-
-/// Whether other activity can be measured for such a short slice, by readings of this resolution.
-pub(crate) fn resolves(resolution: Option<Nanos>, slice: Nanos) -> bool {
-    resolution.is_some_and(|resolution| resolution.0 * STEPS_MIN <= slice.0)
 }
 
 /// The activity between two readings of one machine.

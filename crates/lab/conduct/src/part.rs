@@ -12,7 +12,6 @@ use crate::analyse;
 use crate::block::{BlockOutcome, BlockPlan, SettledOffer, run_block};
 use crate::calibrate::{Calibration, Effort, calibrate};
 use crate::conclude;
-use crate::disturbance::resolves;
 use crate::edges::Edges;
 use crate::error::ConductError;
 use crate::layout::{layout, note_clocks, note_segments};
@@ -354,7 +353,7 @@ impl<'a> PartRunner<'a> {
         let canary = [progress.last_canary, self.canaries.run()];
         progress.last_canary = canary[1];
 
-        let resolved = resolves(self.setting.resolution(), progress.pace.closed);
+        let resolved = self.setting.resolves(progress.pace.closed);
         for ended in &outcome.ended {
             let variant = &progress.plan.variants[ended.life.variant as usize];
             progress.pace.learn(&ended.trial_sums, variant.load.connections);

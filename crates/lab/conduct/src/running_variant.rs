@@ -413,13 +413,12 @@ impl RunningVariant {
 }
 
 impl Setting<'_> {
-    /// How exactly the activity of others can be measured on the part's machines; `None` if it
-    /// cannot be measured on all of them.
-    pub(crate) fn resolution(&self) -> Option<Nanos> {
+    /// Whether slices of this length show the activity of others, on all of the part's machines.
+    pub(crate) fn resolves(&self, slice: Nanos) -> bool {
         let names = self.part.machines();
         let far = self.machines.iter().filter(|machine| names.contains(&machine.name()));
-        far.map(|machine| machine.facts().resolution)
-            .try_fold(self.meter.resolution()?, |coarsest, of| Some(coarsest.max(of?)))
+        let far = far.map(|machine| machine.facts().shortest);
+        far.chain([self.meter.shortest()]).all(|shortest| shortest.is_some_and(|it| it <= slice))
     }
 
     /// Folders to prepend to the PATH of a stack's processes at a site.

@@ -103,8 +103,9 @@ pub struct Facts {
     /// The addresses of the ssh connection: of the near end, and of this machine; `None` without
     /// one.
     pub ssh: Option<(String, String)>,
-    /// How exactly the activity of other processes can be measured; `None` if not at all.
-    pub resolution: Option<Nanos>,
+    /// The shortest time for which the activity of other processes can be measured; `None` if it
+    /// cannot.
+    pub shortest: Option<Nanos>,
 }
 
 /// Exclusive use of a machine's CPUs.

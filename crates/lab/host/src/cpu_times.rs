@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use base::{Nanos, monotonic_now};
+use rustix::time::{ClockId, clock_getres};
 use serde::{Deserialize, Serialize};
 
 use crate::{HostError, interrupts, read};
@@ -22,6 +23,14 @@ const CPUACCT: [&str; 3] = [
 
 /// Enough for a few hundred CPUs; the buffer grows if necessary.
 const BUFFER_BYTES: usize = 16 << 10;
+
+/// Over a shorter time than this many ticks of the kernel's timer, processes that run on are counted
+/// in the wrong one.
+const TIMER_TICKS_MIN: u64 = 2;
+
+/// Over a shorter time than this many steps of /proc/stat, a step more or less would be taken for a
+/// disturbance.
+const STEPS_MIN: u64 = 20;
 
 /// Source of the CPUs' busy time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,11 +158,17 @@ impl CpuMeter {
         self.source
     }
 
-    /// The largest delay in a reading of one CPU: the kernel accounts a running process at every
-    /// timer tick and whenever it leaves the CPU. A difference of two readings is off by at most
-    /// this, whatever their distance, except that /proc/stat may count by samples.
-    pub fn resolution(&self) -> Nanos {
-        Nanos(1_000_000_000 / self.ticks_per_s.max(1))
+    /// The shortest time for which the difference of two readings shows how busy the CPUs were.
+    ///
+    /// In control groups and /proc/schedstat, a process is counted whenever it leaves its CPU, so
+    /// one that waits is counted in full; in control groups, one that runs on is counted at each tick
+    /// of the timer. /proc/stat counts in steps, or by samples.
+    pub fn shortest(&self) -> Nanos {
+        let (ticks, tick) = match self.source {
+            CpuSource::Cpuacct | CpuSource::Schedstat => (TIMER_TICKS_MIN, timer_tick()),
+            CpuSource::Ticks => (STEPS_MIN, Nanos(1_000_000_000 / self.ticks_per_s.max(1))),
+        };
+        Nanos(ticks * tick.0)
     }
 
     /// Busy time of each CPU. Steal is omitted unless ticks are read anyway, so a reading costs one
@@ -192,6 +207,13 @@ impl CpuMeter {
         }
         Ok(times)
     }
+}
+
+/// The time between two ticks of the kernel's timer, which advances the coarse clocks
+/// (clock_getres(2)).
+fn timer_tick() -> Nanos {
+    let tick = clock_getres(ClockId::MonotonicCoarse);
+    Nanos((tick.tv_sec * 1_000_000_000 + tick.tv_nsec) as u64)
 }
 
 fn failed(path: &Path, error: &io::Error) -> HostError {
@@ -271,6 +293,17 @@ mod tests {
 
     fn busy(times: &[CpuTime]) -> Vec<(usize, u64)> {
         times.iter().map(|time| (time.cpu, time.busy.0)).collect()
+    }
+
+    #[test]
+    fn exact_sources_show_the_activity_of_others_in_the_shortest_slices() {
+        let meter = CpuMeter::open().unwrap();
+        let longest = match meter.source() {
+            CpuSource::Cpuacct | CpuSource::Schedstat => 25,
+            CpuSource::Ticks => 1_000,
+        };
+        let shortest = meter.shortest();
+        assert!(shortest <= Nanos::from_millis(longest), "{shortest} with {:?}", meter.source());
     }
 
     #[test]

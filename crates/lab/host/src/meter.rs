@@ -29,9 +29,9 @@ impl Meter {
         Meter { cpu: CpuMeter::open().ok().map(CpuMeter::without_uncharged_interrupts) }
     }
 
-    /// The largest delay in a reading of one CPU; see [`CpuMeter::resolution`].
-    pub fn resolution(&self) -> Option<Nanos> {
-        self.cpu.as_ref().map(CpuMeter::resolution)
+    /// The shortest time for which readings show how busy the CPUs were; see [`CpuMeter::shortest`].
+    pub fn shortest(&self) -> Option<Nanos> {
+        self.cpu.as_ref().map(CpuMeter::shortest)
     }
 
     /// The counters now.

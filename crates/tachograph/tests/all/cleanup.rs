@@ -26,7 +26,7 @@ fn start(place: &Place, marker: &str, stop_timeout: &str) -> Child {
     };
     let text = format!(
         "[experiment]\nname = \"awkward\"\ntitle = \"Awkward\"\nquestion = \"Which?\"\n\
-         offers = [\"closed\"]\n{}{}",
+         offers = [\"closed\"]\n[schedule]\nwindow = \"300ms\"\nwarmup = \"100ms\"\n{}{}",
         stack("a", &format!("sh -c 'trap \"\" TERM; {server} & wait; wait'")),
         stack("b", &format!("sh -c 'setsid sleep 500 & {server}'")),
     );

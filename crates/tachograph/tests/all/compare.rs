@@ -145,8 +145,10 @@ fn a_server_that_reads_its_port_from_the_environment_is_compared() {
     // Its metrics have a port of their own, open before the other one.
     let text = "import http.server, os, socket\n\
                 metrics = socket.create_server(('127.0.0.1', 0))\n\
-                http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), \
-                http.server.SimpleHTTPRequestHandler).serve_forever()\n";
+                handler = http.server.SimpleHTTPRequestHandler\n\
+                handler.wbufsize = -1\n\
+                address = ('127.0.0.1', int(os.environ['PORT']))\n\
+                http.server.HTTPServer(address, handler).serve_forever()\n";
     let script = place.write("server.py", text);
     let server = format!("python3 {}", script.display());
     let quick = ["compare", "--quick", "--max-time", "1s", "--closed-only"];
@@ -290,6 +292,7 @@ import http.server, itertools, sys
 ids = itertools.count()
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # one packet per response, so that the client's delayed acknowledgement is not awaited
     def do_GET(self):
         body = b'{"id": %d}' % next(ids)
         self.send_response(200)
