@@ -99,18 +99,21 @@ fn check(
             long_wrong |= was_wrong && lasted_us + 2 * each_us >= PATIENCE_US;
             if !long_wrong && passed_us > started_us {
                 let is_right = now_us.abs_diff(right_us) <= 2 * STEP_US.unsigned_abs();
-                law(is_right, &format!("a short jump moves no arrival: {now_us} at {right_us}"))?;
+                law(
+                    is_right,
+                    format_args!("a short jump moves no arrival: {now_us} at {right_us}"),
+                )?;
             }
             if !was_wrong && lasted_us >= PATIENCE_US + 2 * each_us {
                 let is_right = now_us.abs_diff(right_us) <= STEP_US.unsigned_abs();
-                law(is_right, &format!("a right clock is believed: {now_us} at {right_us}"))?;
+                law(is_right, format_args!("a right clock is believed: {now_us} at {right_us}"))?;
                 long_wrong = false;
             }
             let is_trusted = lasted_us >= DISTRUST_US + PATIENCE_US + 2 * EACH_MAX_US;
             if !was_wrong || lasted_us < DISTRUST_US {
                 let most_us = right_us + DISTRUST_US + 2 * STEP_US;
                 let is_safe = expiry_us.is_none_or(|us| us <= most_us.max(recorded_us));
-                law(is_safe, &format!("nothing expires early: {expiry_us:?} at {right_us}"))?;
+                law(is_safe, format_args!("nothing expires early: {expiry_us:?} at {right_us}"))?;
             }
             if is_trusted {
                 let shown_us = at.shown_us;
@@ -123,7 +126,10 @@ fn check(
                 let is_due = passed_us - at_us >= REMEMBER_US;
                 is_due || forget_us.is_none_or(|us| us <= arrival_us + 2 * DISTRUST_US)
             };
-            law(requests.iter().all(is_kept), &format!("no request is forgotten early: {at:?}"))?;
+            law(
+                requests.iter().all(is_kept),
+                format_args!("no request is forgotten early: {at:?}"),
+            )?;
             if std::mem::take(&mut is_new) {
                 requests.push((passed_us, now_us));
             }

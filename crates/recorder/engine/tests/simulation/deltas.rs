@@ -145,11 +145,11 @@ impl World {
         }
         let counted = self.counted.iter().filter(|is_counted| **is_counted).count() as i64;
         let (wanted, found) = ((self.total as f64, counted * SECOND_US), (total, covered_us));
-        law(wanted == found, &format!("each time is counted once: {found:?}, not {wanted:?}"))?;
+        law(wanted == found, format_args!("each time is counted once: {found:?}, not {wanted:?}"))?;
         let told = self.seen.repeated_later + self.seen.refused_later;
         // A killed process no longer knows what its last batch has not taken.
         let is_told = self.seen.kills > 0 || told == self.not_taken;
-        law(is_told, &format!("what is not taken is counted: {told} of {}", self.not_taken))
+        law(is_told, format_args!("what is not taken is counted: {told} of {}", self.not_taken))
     }
 
     /// A delta that follows the latest one, or is one of those before, or overlaps some of them.

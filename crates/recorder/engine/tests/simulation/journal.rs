@@ -1,6 +1,7 @@
 //! The journal alone, on a disk that fails in every way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 use engine::{Journal, JournalError};
 
@@ -192,16 +193,19 @@ impl World {
         let known: BTreeMap<u64, &Vec<u8>> = found.iter().map(|(at, bytes)| (*at, bytes)).collect();
         for (position, bytes) in self.acknowledged.range(self.stored + 1..) {
             let there = known.get(position) == Some(&bytes);
-            law(there, &format!("acknowledged is there: {position}"))?;
+            law(there, format_args!("acknowledged is there: {position}"))?;
         }
         for (position, bytes) in &found {
             match self.acknowledged.get(position) {
                 Some(known) => {
-                    law(known == bytes, &format!("{position} is what was acknowledged"))?
+                    law(known == bytes, format_args!("{position} is what was acknowledged"))?
                 }
                 None => {
                     let is_unknown = self.unknown.remove(bytes);
-                    law(is_unknown, &format!("a failed record does not come back: {position}"))?;
+                    law(
+                        is_unknown,
+                        format_args!("a failed record does not come back: {position}"),
+                    )?;
                     // From now on it counts.
                     self.acknowledged.insert(*position, bytes.clone());
                 }
@@ -251,6 +255,6 @@ pub(crate) fn full_at_a_new_file(room: usize) -> Result<(), String> {
 }
 
 /// A law holds.
-pub(crate) fn law(holds: bool, words: &str) -> Result<(), String> {
+pub(crate) fn law(holds: bool, words: impl Display) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("broken law: {words}")) }
 }

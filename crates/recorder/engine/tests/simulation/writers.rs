@@ -142,11 +142,14 @@ impl World {
             }
         }
         let (wanted, found) = (contents(&mut self.model, &self.series)?, self.contents()?);
-        law(wanted == found, &format!("sums are those of one writer: {found:?}, not {wanted:?}"))?;
+        law(
+            wanted == found,
+            format_args!("sums are those of one writer: {found:?}, not {wanted:?}"),
+        )?;
         let (seen, refused) = (&self.seen, self.refused);
         // A killed process no longer knows what its last batch has refused.
         let is_counted = seen.kills > 0 || seen.refused == refused;
-        law(is_counted, &format!("what is refused is counted: {} of {refused}", seen.refused))
+        law(is_counted, format_args!("what is refused is counted: {} of {refused}", seen.refused))
     }
 
     fn contents(&mut self) -> Result<Contents, String> {

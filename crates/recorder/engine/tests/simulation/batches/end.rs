@@ -66,7 +66,7 @@ impl World {
             for (slot_us, row) in coarse.range(self.expired_us..) {
                 let sum = sums.get(slot_us).copied().unwrap_or(Row::NOTHING);
                 let words = format!("all steps tell the same of {name} at {slot_us}");
-                law(sum.is_like(row), &format!("{words}: {sum:?}, {row:?}"))?;
+                law(sum.is_like(row), format_args!("{words}: {sum:?}, {row:?}"))?;
             }
         }
         Ok(())
@@ -84,9 +84,9 @@ impl World {
                 let number = *number.ok_or("broken law: nothing is stored that was not sent")?;
                 let is_known =
                     self.acknowledged.contains(&number) || self.unknown.contains(&number);
-                law(is_known, &format!("what failed does not count: {number}"))?;
+                law(is_known, format_args!("what failed does not count: {number}"))?;
                 let is_once = n == 1 || self.forgettable.contains(&number);
-                law(is_once, &format!("nothing counts twice: {number} counts {n}"))?;
+                law(is_once, format_args!("nothing counts twice: {number} counts {n}"))?;
                 stored.insert(number, n);
             }
         }
@@ -146,7 +146,7 @@ impl World {
             let is_past = arrivals.iter().all(|arrived| arrived.arrival_us <= end_us);
             let key = self.messages[number].given.key().ok_or("a key")?;
             let is_known = self.store.has_request(key).map_err(text)?;
-            law(!is_known || !is_past, &format!("the name of {number} is forgotten"))?;
+            law(!is_known || !is_past, format_args!("the name of {number} is forgotten"))?;
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ impl World {
             // OTLP has no times before the epoch, so its mark is in the future of such a clock.
             let has_mark = sent.given.format != Format::Otlp || sent.arrival_us > 0;
             let is_there = stored.contains_key(number) || !has_mark;
-            law(is_there, &format!("what is acknowledged is there: {number}"))?;
+            law(is_there, format_args!("what is acknowledged is there: {number}"))?;
         }
         self.check_reads(&stored.keys().copied().collect())?;
         let mut model = Model::default();
@@ -195,9 +195,9 @@ impl World {
             self.seen.refused += refused.total();
             let words = format!("what is refused is counted with its reason, of {number}");
             let is_same = counted.refused == refused;
-            law(is_same, &format!("{words}: {} and not {refused}", counted.refused))?;
+            law(is_same, format_args!("{words}: {} and not {refused}", counted.refused))?;
             let lines = sent.said.len() as u64;
-            law(counted.lines == lines, &format!("every line of {number} is counted"))?;
+            law(counted.lines == lines, format_args!("every line of {number} is counted"))?;
         }
         for (name, rows) in model.rows(self.in_order, self.is_cut) {
             let none = Content::default();
@@ -212,10 +212,10 @@ impl World {
             rows.map(|row| row.integral).sum()
         };
         let (hits, fractions) = (sum("hits:count"), sum("fractions:count"));
-        law(hits == model.hits() as f64, &format!("counts of windows are exact: {hits}"))?;
+        law(hits == model.hits() as f64, format_args!("counts of windows are exact: {hits}"))?;
         // An open window is rounded.
         let is_near = (fractions - model.fractions).abs() <= 1.0;
-        law(is_near, &format!("fractions go on: {fractions} and not {}", model.fractions))
+        law(is_near, format_args!("fractions go on: {fractions} and not {}", model.fractions))
     }
 
     /// A reader sees everything up to some message, and nothing of later ones.
@@ -226,7 +226,10 @@ impl World {
             let Some(last) = seen.iter().rfind(|number| !is_keyed(number)) else { continue };
             let is_missing = |number: &&u64| !is_keyed(number) && !seen.contains(*number);
             let missing = stored.range(..last).find(is_missing);
-            law(missing.is_none(), &format!("a reader sees no gap: {missing:?} before {last}"))?;
+            law(
+                missing.is_none(),
+                format_args!("a reader sees no gap: {missing:?} before {last}"),
+            )?;
         }
         Ok(())
     }
@@ -250,7 +253,7 @@ fn compare(
             found.covered_us = wanted.covered_us;
         }
         let words = format!("{name} at {slot_us} is what it should be");
-        law(wanted.is_like(&found), &format!("{words}: {found:?} and not {wanted:?}"))?;
+        law(wanted.is_like(&found), format_args!("{words}: {found:?} and not {wanted:?}"))?;
     }
     Ok(())
 }

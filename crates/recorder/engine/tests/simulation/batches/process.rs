@@ -64,9 +64,9 @@ impl World {
             _ => 0,
         };
         if let Err(error) = process.engine.step(event, now, &mut effects) {
-            self.note(format!("ends: {error}"));
+            self.note(format_args!("ends: {error}"));
             let is_allowed = matches!(error, EngineError::Unwritten) && process.stops;
-            law(is_allowed, &format!("only a stop ends it: {error}"))?;
+            law(is_allowed, format_args!("only a stop ends it: {error}"))?;
             process.is_over = true;
         }
         let mut effects = VecDeque::from(effects);
@@ -84,10 +84,10 @@ impl World {
         }
         let bytes = process.engine.head_bytes();
         let is_limited = bytes <= HEAD_BYTES + HEAD_SLACK;
-        law(is_limited, &format!("the head has a limit: {bytes} bytes"))?;
+        law(is_limited, format_args!("the head has a limit: {bytes} bytes"))?;
         let full_us = process.full_since_us.map_or(0, |since_us| self.passed_us - since_us);
         let is_open = !adds || bytes <= bytes_before || full_us <= FULL_MAX_US;
-        law(is_open, &format!("a full head takes nothing: {bytes} bytes after {full_us} us"))?;
+        law(is_open, format_args!("a full head takes nothing: {bytes} bytes after {full_us} us"))?;
         let since_us = process.full_since_us.unwrap_or(self.passed_us);
         // Without a journal no batch begins, but nothing new is acknowledged either.
         let is_full = bytes >= HEAD_BYTES && !process.is_journal_failing;
@@ -121,7 +121,10 @@ impl World {
             Effect::Maintain { now_us, forget_us } => {
                 let latest_us = self.latest_us(process);
                 let is_safe = now_us <= latest_us + EARLY_MAX_US;
-                law(is_safe, &format!("nothing expires early: {now_us} at {}", self.right_us()))?;
+                law(
+                    is_safe,
+                    format_args!("nothing expires early: {now_us} at {}", self.right_us()),
+                )?;
                 let forget_us = match self.without {
                     Some(Leniency::KeysForgottenEarly) => Some(now_us - REMEMBER_US),
                     Some(Leniency::KeysForEver) => None,
@@ -149,7 +152,7 @@ impl World {
                     let _ = batches.release(journal);
                 }
                 process.is_journal_failing = noted.is_err();
-                self.note(format!("batch up to {}: {noted:?}", batches.upto()));
+                self.note(format_args!("batch up to {}: {noted:?}", batches.upto()));
                 return Ok(Some(Event::Noted(noted.is_ok())));
             }
             Effect::TryJournal(batches) => {
@@ -206,7 +209,7 @@ impl World {
         };
         let before = self.own.counted.insert(number, counted);
         let is_once = before.is_none() || self.forgettable.contains(&number);
-        law(is_once, &format!("a message is counted once: {number}"))
+        law(is_once, format_args!("a message is counted once: {number}"))
     }
 
     /// Gives the engine what it wants, as far as it is there.
@@ -270,7 +273,7 @@ impl World {
                 process.follower = Some(follower);
             }
             read => {
-                self.note(format!("not read: {read:?}"));
+                self.note(format_args!("not read: {read:?}"));
                 process.is_over = true;
             }
         }
@@ -310,7 +313,7 @@ impl World {
     pub(super) fn hand_over(&mut self, process: &mut Process) -> Result<(), String> {
         if let Wants::Message(_) = process.engine.wants() {
             process.hands_over = !process.hands_over;
-            self.note(format!("hands over: {}", process.hands_over));
+            self.note(format_args!("hands over: {}", process.hands_over));
             process.is_flushed = false;
             let event = if process.hands_over { Event::HandOver } else { Event::KeepOn };
             self.tell(process, event)?;
@@ -353,7 +356,7 @@ impl World {
                 let is_counted = |number: &&u64| self.own.counted.contains_key(*number);
                 let uncounted = process.answered.iter().find(|number| !is_counted(number));
                 let all = process.hands_over || uncounted.is_none();
-                law(all, &format!("every message is counted: {uncounted:?}"))?;
+                law(all, format_args!("every message is counted: {uncounted:?}"))?;
                 break;
             }
             let ms = 50 + self.random.below(6_000);
@@ -397,7 +400,7 @@ impl World {
         }
         let committed = journal.commit();
         let (is_torn, bytes) = (journal.is_torn(), journal.size());
-        self.note(format!("at {arrival_us}, {waiting:?}: {committed:?}"));
+        self.note(format_args!("at {arrival_us}, {waiting:?}: {committed:?}"));
         let numbers = messages.iter().map(|given| given.number);
         if self.without == Some(Leniency::AnswersEarly) {
             self.acknowledged.extend(numbers.clone());
@@ -412,7 +415,7 @@ impl World {
             process.waiting.extend(waiting);
         }
         let has_room = bytes <= JOURNAL_MAX + JOURNAL_SLACK;
-        law(has_room, &format!("the journal has a limit: {bytes} bytes"))?;
+        law(has_room, format_args!("the journal has a limit: {bytes} bytes"))?;
         self.go_on(process)
     }
 }

@@ -50,7 +50,7 @@ impl World {
                 Answer::Gone => Err(gone()),
                 Answer::Lost => {
                     let applied = self.apply(&mut sent)?;
-                    self.note(format!("committed: {applied:?}"));
+                    self.note(format_args!("committed: {applied:?}"));
                     self.seen.lost_answers += 1;
                     process.ahead += u64::from(self.without == Some(Leniency::NumberAgain));
                     Err(gone())
@@ -61,7 +61,7 @@ impl World {
                 }
             };
             self.seen.overtaken += u64::from(matches!(written, Err(StoreError::Overtaken)));
-            self.note(format!("batch {:?}: {written:?}", sent.claims));
+            self.note(format_args!("batch {:?}: {written:?}", sent.claims));
             let written = written.map_err(|error| (error, sent.frozen));
             self.tell(process, Event::Store(Reply::Written(written)))?;
         }
@@ -98,7 +98,7 @@ impl World {
             let applied = self.apply(&mut late)?;
             let is_now = applied.as_ref().is_ok_and(|(_, is_now)| *is_now);
             self.seen.late_commits += u64::from(is_now);
-            self.note(format!("batch {:?} is committed late: {applied:?}", late.claims));
+            self.note(format_args!("batch {:?} is committed late: {applied:?}", late.claims));
         }
         Ok(())
     }
