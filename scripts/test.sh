@@ -21,6 +21,7 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export TACHOGRAPH_TEST_NOT_RUN=$work/not-run
 
 which=("$@")
 [ $# -gt 0 ] || which=(--workspace)
@@ -81,6 +82,10 @@ done
 
 echo "took longest:"
 sort -rn "$work/times" | head -20 | sed 's/^/    /'
+if [ -e "$work/not-run" ]; then
+  echo "not run:"
+  sort -u "$work/not-run" | sed 's/^/    /'
+fi
 if [ -e "$work/failed" ]; then
   echo "failed:"
   sed 's/^/    /' "$work/failed"

@@ -8,8 +8,8 @@ use std::process::{Command, Output, Stdio};
 use crate::options::Options;
 use crate::say;
 
-/// Names a file to which tests that cannot run here write their names (`tests/all/support`), because
-/// the test harness only knows passed and failed.
+/// Names a file to which tests that cannot run here write their names, and why (`tests/all/support`),
+/// because the test harness only knows passed and failed.
 const NOT_RUN: &str = "TACHOGRAPH_TEST_NOT_RUN";
 
 /// How rarely the tests of rare faults break a response; the default is more frequent.
@@ -46,6 +46,8 @@ fn test(args: &[&str], not_run: Option<&Path>) -> Result<Output, String> {
     let mut command = Command::new(env!("CARGO"));
     command
         .args(["test", "--release", "-p", "tachograph", "--test", "all", "--", MODULE])
+        // One of them needs a machine on which nothing else runs.
+        .args(["--include-ignored", "--test-threads=1"])
         .args(args);
     command.env(FAULT_EVERY.0, FAULT_EVERY.1);
     match not_run {
@@ -63,10 +65,10 @@ impl CaughtCounts {
         CaughtCounts(names.map(|name| (name.to_owned(), (0, 0))).collect())
     }
 
-    /// Adds one pass: the harness's output, and the names of the tests that could not run.
+    /// Adds one pass: the harness's output, and the tests that could not run, with the reasons.
     fn add(&mut self, text: &str, skipped: &str) {
         for (name, passed) in text.lines().filter_map(outcome) {
-            if skipped.lines().any(|skipped| skipped == name) {
+            if skipped.lines().any(|skipped| skipped.split(": ").next() == Some(name)) {
                 continue;
             }
             let (caught, missed) = self.0.entry(name.to_owned()).or_default();

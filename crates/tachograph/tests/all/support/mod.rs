@@ -157,7 +157,7 @@ pub(crate) fn not_run(why: &str) {
     }
     if let Some(file) = std::env::var_os("TACHOGRAPH_TEST_NOT_RUN") {
         let mut file = File::options().append(true).create(true).open(file).unwrap();
-        writeln!(file, "{name}").unwrap();
+        writeln!(file, "{name}: {why}").unwrap();
     }
 }
 
