@@ -39,6 +39,8 @@ pub(crate) struct VariantCalibration {
     pub(crate) learned: Option<Learned>,
     /// Verified responses per second in the closed loop; see [`capacity`].
     pub(crate) capacity_per_s: f64,
+    /// Whether most requests failed: then the capacity says nothing about how long they take.
+    pub(crate) is_failing: bool,
     /// The longest service time, except for requests that take a fiftieth of the connections' time.
     pub(crate) long_service_time: Nanos,
     /// The same without that exception for a busy machine: over all slices together.
@@ -221,7 +223,7 @@ fn calibrate_start(
         let before = Before::of(trial_sum);
         trial_sum = running.load(Offer::Calibration, 1, &long, around.meter)?;
         let mut seen = CalibrationSlices::of_last_slice(trial_sum, &before, around.step);
-        if trial_sum.counts.completed < 4 * connections {
+        if trial_sum.counts.completed < 4 * connections && !is_failing(trial_sum) {
             // Such slow requests that the loop had hardly begun.
             let before = Before::of(trial_sum);
             long.window = Nanos(SLOW_FACTOR * length.0);
@@ -233,7 +235,8 @@ fn calibrate_start(
         seen
     };
     let (mean, drain) = (trial_sum.mean_service_time(), trial_sum.usual_drain());
-    let longest_usual = trial_sum.long_service_time(LONG_SHARE);
+    let (longest_usual, is_failing) =
+        (trial_sum.long_service_time(LONG_SHARE), is_failing(trial_sum));
     if mean > Nanos::ZERO {
         // A loop that begins fresh is faster than its server in the long run.
         let sustained = connections as f64 / mean.as_secs_f64();
@@ -246,6 +249,7 @@ fn calibrate_start(
         variant: index,
         learned,
         capacity_per_s: seen.capacity_per_s,
+        is_failing,
         long_service_time: seen.long_service_time,
         longest_usual,
         drain,
@@ -253,6 +257,11 @@ fn calibrate_start(
         null_capacity_per_s: None,
         ended: vec![ended],
     })
+}
+
+/// Whether most requests failed.
+fn is_failing(trial_sum: &TrialSum) -> bool {
+    trial_sum.counts.failed > trial_sum.counts.completed
 }
 
 /// What the calibration learns of one variant.

@@ -120,7 +120,8 @@ fn lead_in(plan: &spec::Part, calibration: &Calibration) -> Nanos {
 
 /// So many mean service times of the slowest variant; at most an hour.
 pub(crate) fn service_times(plan: &spec::Part, calibration: &Calibration, number: f64) -> Nanos {
-    let means = calibration.variants.iter().map(|c| number * mean_service_time_s(plan, c));
+    let sound = calibration.variants.iter().filter(|calibrated| !calibrated.is_failing);
+    let means = sound.map(|calibrated| number * mean_service_time_s(plan, calibrated));
     Nanos::from_secs_f64(means.fold(0.0, f64::max).min(3600.0))
 }
 
