@@ -408,6 +408,10 @@ fn unchecked(what: Unchecked) -> &'static str {
         Unchecked::StackCpu => {
             "the stack's CPU time could not be read, so its CPU per request is unknown"
         }
+        Unchecked::ShortSlices => {
+            "this kernel tells CPU time too coarsely for slices as short as these, so a process that \
+             disturbed one variant only would not have been noticed"
+        }
     }
 }
 

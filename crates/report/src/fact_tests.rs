@@ -338,6 +338,10 @@ fn what_every_check_saw() {
             "b: the stack's CPU time could not be read, so its CPU per request is unknown",
         ),
         (
+            Fact::Unchecked { what: Unchecked::ShortSlices },
+            "b: this kernel tells CPU time too coarsely for slices as short as these, so a process that disturbed one variant only would not have been noticed",
+        ),
+        (
             Fact::TimeWaitSockets { more: 20_000, ports: Some(28_232) },
             "20,000 more sockets wait in TIME_WAIT (of 28,232 ports per address), which slows new \
              connections down for a minute; --linger-zero resets connections instead",

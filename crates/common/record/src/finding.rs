@@ -412,6 +412,8 @@ pub enum Unchecked {
     TcpCounters,
     /// CPU time of the stack.
     StackCpu,
+    /// What other processes did during slices as short as these.
+    ShortSlices,
 }
 
 impl Finding {

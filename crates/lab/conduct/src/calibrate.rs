@@ -223,7 +223,7 @@ fn calibrate_start(
         let before = Before::of(trial_sum);
         trial_sum = running.load(Offer::Calibration, 1, &long, around.meter)?;
         let mut seen = CalibrationSlices::of_last_slice(trial_sum, &before, around.step);
-        if trial_sum.counts.completed < 4 * connections && !is_failing(trial_sum) {
+        if trial_sum.counts.completed < 4 * connections && !trial_sum.is_failing() {
             // Such slow requests that the loop had hardly begun.
             let before = Before::of(trial_sum);
             long.window = Nanos(SLOW_FACTOR * length.0);
@@ -235,8 +235,8 @@ fn calibrate_start(
         seen
     };
     let (mean, drain) = (trial_sum.mean_service_time(), trial_sum.usual_drain());
-    let (longest_usual, is_failing) =
-        (trial_sum.long_service_time(LONG_SHARE), is_failing(trial_sum));
+    let longest_usual = trial_sum.long_service_time(LONG_SHARE);
+    let is_failing = trial_sum.is_failing();
     if mean > Nanos::ZERO {
         // A loop that begins fresh is faster than its server in the long run.
         let sustained = connections as f64 / mean.as_secs_f64();
@@ -257,11 +257,6 @@ fn calibrate_start(
         null_capacity_per_s: None,
         ended: vec![ended],
     })
-}
-
-/// Whether most requests failed.
-fn is_failing(trial_sum: &TrialSum) -> bool {
-    trial_sum.counts.failed > trial_sum.counts.completed
 }
 
 /// What the calibration learns of one variant.

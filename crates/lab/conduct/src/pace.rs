@@ -118,7 +118,7 @@ fn lead_in(plan: &spec::Part, calibration: &Calibration) -> Nanos {
     service_times(plan, calibration, LEAD_IN_SERVICE_TIMES)
 }
 
-/// So many mean service times of the slowest variant; at most an hour.
+/// So many mean service times of the slowest variant, as far as requests succeed; at most an hour.
 pub(crate) fn service_times(plan: &spec::Part, calibration: &Calibration, number: f64) -> Nanos {
     let sound = calibration.variants.iter().filter(|calibrated| !calibrated.is_failing);
     let means = sound.map(|calibrated| number * mean_service_time_s(plan, calibrated));

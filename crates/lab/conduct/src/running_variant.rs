@@ -417,8 +417,9 @@ impl Setting<'_> {
     pub(crate) fn resolves(&self, slice: Nanos) -> bool {
         let names = self.part.machines();
         let far = self.machines.iter().filter(|machine| names.contains(&machine.name()));
-        let far = far.map(|machine| machine.facts().shortest);
-        far.chain([self.meter.shortest()]).all(|shortest| shortest.is_some_and(|it| it <= slice))
+        let far = far.map(|machine| machine.facts().shortest_slice);
+        far.chain([self.meter.shortest_slice()])
+            .all(|shortest| shortest.is_some_and(|it| it <= slice))
     }
 
     /// Folders to prepend to the PATH of a stack's processes at a site.

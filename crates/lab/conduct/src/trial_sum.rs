@@ -377,6 +377,11 @@ impl TrialSum {
         usual_long_value(self.slices.iter().map(|slice| &slice.service_time), share)
     }
 
+    /// Whether most requests failed.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.counts.failed > self.counts.completed
+    }
+
     /// The mean service time, whenever its requests completed; zero without requests.
     pub(crate) fn mean_service_time(&self) -> Nanos {
         let values = self.slices.iter().flat_map(|slice| &slice.service_time.0);

@@ -9,7 +9,7 @@
 //! rest of a CPU uses more of it beside a variant that leaves more, which is no unfairness.
 
 use base::Nanos;
-use record::{Disturber, Fact, Finding, Metric, Offer, Severity};
+use record::{Disturber, Fact, Finding, Metric, Offer, Severity, Unchecked};
 use stats::Spread;
 
 use crate::running_variant::VariantResult;
@@ -31,6 +31,8 @@ const BLOCKS_MIN: usize = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Unevenness {
     seen: Vec<VariantDisturbance>,
+    /// Whether slices were too short to show the activity of others.
+    is_blind: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +85,7 @@ fn least(source: Disturber, median: f64) -> f64 {
 impl Unevenness {
     /// Adds a block; `resolved` says whether single slices show the activity of others.
     pub(crate) fn note(&mut self, block: u32, ended: &VariantResult, resolved: bool) {
+        self.is_blind |= !resolved;
         let variant = ended.life.variant;
         let measured = ended.trial_sums.iter().filter(|trial_sum| trial_sum.offer.is_measured());
         let slices: Vec<&TrialSlice> =
@@ -137,6 +140,10 @@ impl Unevenness {
         let median = median_latency.as_secs_f64();
         let p_max = P_MAX / (contrasts.len().max(1) * sources.len()) as f64;
         let mut found = Vec::new();
+        if self.is_blind && !contrasts.is_empty() {
+            let fact = Fact::Unchecked { what: Unchecked::ShortSlices };
+            found.push(Finding { severity: Severity::Warning, block: None, variant: None, fact });
+        }
         for contrast in contrasts {
             for source in sources {
                 let pairs = self.pairs(source, contrast, complete);
@@ -309,6 +316,18 @@ mod tests {
         let (severity, bound) = bound_of(&found_by(&all, 10));
         assert_eq!(severity, Severity::Warning);
         assert!(bound.unwrap() < 1e-9, "{bound:?}");
+    }
+
+    #[test]
+    fn slices_that_do_not_show_others_are_no_silent_pass() {
+        let sizes = around(0.1, 0.1);
+        let mut all = seen(&sizes, Disturber::Steal, |_| 0.0);
+        assert!(found_by(&all, sizes.len()).is_empty());
+        all.is_blind = true;
+        let found = found_by(&all, sizes.len());
+        let what = Unchecked::ShortSlices;
+        assert_eq!(found[0].fact, Fact::Unchecked { what });
+        assert_eq!(found[0].severity, Severity::Warning);
     }
 
     #[test]

@@ -105,7 +105,7 @@ pub struct Facts {
     pub ssh: Option<(String, String)>,
     /// The shortest time for which the activity of other processes can be measured; `None` if it
     /// cannot.
-    pub shortest: Option<Nanos>,
+    pub shortest_slice: Option<Nanos>,
 }
 
 /// Exclusive use of a machine's CPUs.

@@ -10,7 +10,7 @@ const ROUNDS: u32 = 2000;
 
 fn main() -> Result<(), HostError> {
     let meter = CpuMeter::open()?;
-    println!("{:?}, for {} or longer", meter.source(), meter.shortest());
+    println!("{:?}, for {} or longer", meter.source(), meter.shortest_slice());
     print("busy time of each CPU", || meter.read().map(drop))?;
     print("busy and stolen time of each CPU", || meter.read_with_steal().map(drop))?;
     print("snapshot", || Snapshot::take().map(drop))

@@ -24,13 +24,13 @@ const CPUACCT: [&str; 3] = [
 /// Enough for a few hundred CPUs; the buffer grows if necessary.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// Over a shorter time than this many ticks of the kernel's timer, processes that run on are counted
-/// in the wrong one.
+/// In slices shorter than this many ticks of the kernel's timer, the CPU time of a process that keeps
+/// running may be counted in the next slice.
 const TIMER_TICKS_MIN: u64 = 2;
 
-/// Over a shorter time than this many steps of /proc/stat, a step more or less would be taken for a
+/// In slices shorter than this many ticks of /proc/stat, the rounding of a tick would look like a
 /// disturbance.
-const STEPS_MIN: u64 = 20;
+const STAT_TICKS_MIN: u64 = 20;
 
 /// Source of the CPUs' busy time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,15 +158,14 @@ impl CpuMeter {
         self.source
     }
 
-    /// The shortest time for which the difference of two readings shows how busy the CPUs were.
+    /// The shortest slice for which two readings show how busy the CPUs were.
     ///
-    /// In control groups and /proc/schedstat, a process is counted whenever it leaves its CPU, so
-    /// one that waits is counted in full; in control groups, one that runs on is counted at each tick
-    /// of the timer. /proc/stat counts in steps, or by samples.
-    pub fn shortest(&self) -> Nanos {
+    /// Control groups and /proc/schedstat add a process's CPU time when it leaves the CPU, and control
+    /// groups also at each tick of the kernel's timer. /proc/stat counts whole ticks, or samples.
+    pub fn shortest_slice(&self) -> Nanos {
         let (ticks, tick) = match self.source {
             CpuSource::Cpuacct | CpuSource::Schedstat => (TIMER_TICKS_MIN, timer_tick()),
-            CpuSource::Ticks => (STEPS_MIN, Nanos(1_000_000_000 / self.ticks_per_s.max(1))),
+            CpuSource::Ticks => (STAT_TICKS_MIN, Nanos(1_000_000_000 / self.ticks_per_s.max(1))),
         };
         Nanos(ticks * tick.0)
     }
@@ -302,7 +301,7 @@ mod tests {
             CpuSource::Cpuacct | CpuSource::Schedstat => 25,
             CpuSource::Ticks => 1_000,
         };
-        let shortest = meter.shortest();
+        let shortest = meter.shortest_slice();
         assert!(shortest <= Nanos::from_millis(longest), "{shortest} with {:?}", meter.source());
     }
 

@@ -29,9 +29,9 @@ impl Meter {
         Meter { cpu: CpuMeter::open().ok().map(CpuMeter::without_uncharged_interrupts) }
     }
 
-    /// The shortest time for which readings show how busy the CPUs were; see [`CpuMeter::shortest`].
-    pub fn shortest(&self) -> Option<Nanos> {
-        self.cpu.as_ref().map(CpuMeter::shortest)
+    /// The shortest time for which readings show how busy the CPUs were; see [`CpuMeter::shortest_slice`].
+    pub fn shortest_slice(&self) -> Option<Nanos> {
+        self.cpu.as_ref().map(CpuMeter::shortest_slice)
     }
 
     /// The counters now.

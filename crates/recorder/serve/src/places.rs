@@ -1,8 +1,8 @@
 //! How many connections an address may have, in all and from one sender: a machine or a network, or a
 //! user of this machine over a Unix socket or a loopback address.
 //!
-//! So that nobody can lock others out with connections that send nothing, a new connection gets the
-//! place of the one that has been idle for the longest time, if none is left.
+//! When no place is left, a new connection takes the place of the one that has been idle longest.
+//! Otherwise connections that send nothing could lock others out.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

@@ -320,5 +320,11 @@ fn bodies_with_a_counter_are_no_failures() {
     }
     assert!(json["validity"].to_string().contains("body_varies"), "{}", json["validity"]);
     // Declared to be equal, they are failures, and the error names the option.
-    compare(&["--check", "body"]).status(1).says("--check");
+    let failing = compare(&["--check", "body", "--json"]);
+    // Requests that fail are not slow ones, for which windows are up to 10 s long.
+    for trial in
+        failing.status(1).says("--check").json()["variants"][0]["trials"].as_array().unwrap()
+    {
+        assert!(trial["window_ns"].as_u64() < Some(2_000_000_000), "{trial}");
+    }
 }

@@ -174,7 +174,7 @@ impl Work {
             cpus: host::online_cpus().unwrap_or_default(),
             env: self.binary.env.clone(),
             ssh: ssh_addresses(&env::var("SSH_CONNECTION").unwrap_or_default()),
-            shortest: self.meter.shortest(),
+            shortest_slice: self.meter.shortest_slice(),
         }
     }
 
