@@ -19,6 +19,6 @@ pub use id::RunId;
 pub use jiff::Timestamp;
 pub use machine::{Machine, WakeCost};
 pub use memory::give_back_memory;
-pub use secrets::{redact, redact_arguments};
+pub use secrets::{is_secret_name, redact, redact_arguments, redact_body, redact_header};
 pub use seed::{Rng, Seed};
 pub use units::{Bytes, Nanos, UnitError, format_count, format_rate, parse_fraction, parse_rate};

@@ -3,8 +3,8 @@
 //! A run is recorded, exported and passed on. Its commands may contain passwords and its requests
 //! tokens, which [`redact`] and [`redact_arguments`] replace by `***` before anything is recorded.
 //!
-//! That happens where the record is made (`conduct`; for errors and log lines `stage`), so no exporter
-//! has to know about it. Of unknown headers only the name is recorded.
+//! That happens where the record is made (`conduct`; for errors and log lines `stage`; for experiment
+//! files `spec`), so no exporter has to know about it. Of unknown headers only the name is recorded.
 
 use std::ops::Range;
 
@@ -28,6 +28,9 @@ const NAMES: [&str; 14] = [
     "PGPASS",
     "MYSQL_PWD",
 ];
+
+/// The last words of such names, besides `…_KEY` and `…_PWD`; `KEY` and `PWD` alone are none.
+const LAST_WORDS: [&str; 4] = ["AUTH", "DSN", "JWT", "PASS"];
 
 /// Headers whose values are shown. All others may contain a secret, whatever they are called.
 const PLAIN_HEADERS: [&str; 14] = [
@@ -90,8 +93,8 @@ pub fn redact_arguments(words: &[String]) -> Vec<String> {
             },
         };
         let hide: fn(&str) -> String = match option {
-            "-H" | "--header" => header,
-            "--body" => body,
+            "-H" | "--header" => redact_header,
+            "--body" => redact_body,
             _ => {
                 shown.push(redact(word));
                 continue;
@@ -109,8 +112,8 @@ pub fn redact_arguments(words: &[String]) -> Vec<String> {
     shown
 }
 
-/// `Name: value` with a value that may be a secret replaced.
-fn header(text: &str) -> String {
+/// `Name: value` with a value that may be a secret replaced; `@FILE` is shown.
+pub fn redact_header(text: &str) -> String {
     match text.split_once(':') {
         _ if text.starts_with('@') => text.to_owned(),
         Some((name, _)) if PLAIN_HEADERS.contains(&name.trim().to_ascii_lowercase().as_str()) => {
@@ -122,7 +125,8 @@ fn header(text: &str) -> String {
     }
 }
 
-fn body(text: &str) -> String {
+/// A request's body: hidden, unless it is `@FILE`.
+pub fn redact_body(text: &str) -> String {
     if text.starts_with('@') { text.to_owned() } else { HIDDEN.to_owned() }
 }
 
@@ -185,7 +189,7 @@ fn telling_values(text: &str) -> Vec<Range<usize>> {
         let rest = &text[start..];
         let name = &rest[..rest.find(|c: char| !is_of_name(c)).unwrap_or(rest.len())];
         at = start + name.len();
-        if is_telling(name)
+        if is_secret_name(name)
             && let Some(value) = value_after(&text[at..], name.starts_with("--"))
         {
             found.push(at + value.start..at + value.end);
@@ -195,9 +199,18 @@ fn telling_values(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-fn is_telling(name: &str) -> bool {
-    let name = name.to_ascii_uppercase().replace('-', "_");
-    NAMES.iter().any(|part| name.contains(part))
+/// Whether the value of an option, a variable, a key or a header of this name is a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    let is_option = name.starts_with("--");
+    let name = name.trim_start_matches('-').to_ascii_uppercase().replace('-', "_");
+    let last_word = match name.rsplit_once('_') {
+        // The value of `--tls-key` is the name of a file.
+        Some((_, word)) => {
+            (word == "KEY" && !is_option) || word == "PWD" || LAST_WORDS.contains(&word)
+        }
+        None => LAST_WORDS.contains(&name.as_str()),
+    };
+    last_word || NAMES.iter().any(|part| name.contains(part))
 }
 
 /// Where the value is in the text after a name: after `=` or `:`, or after a space if the name is
@@ -260,6 +273,15 @@ mod tests {
             ("./app -u 127.0.0.1:$PORT", "./app -u 127.0.0.1:$PORT"),
             ("grüße --passwort=ß", "grüße --passwort=ß"),
             ("--secret=ß é", "--secret=*** é"),
+            (
+                "DB_PASS=x SMTP_PWD=y SIGNING_KEY=z ./app",
+                "DB_PASS=*** SMTP_PWD=*** SIGNING_KEY=*** ./app",
+            ),
+            ("X-Auth: x y", "X-Auth: ***"),
+            ("sentry_dsn = \"x\"", "sentry_dsn = \"***\""),
+            ("PWD=/srv ./app --tls-key server.key", "PWD=/srv ./app --tls-key server.key"),
+            ("cannot read server.key: no such file", "cannot read server.key: no such file"),
+            ("passenger start --port $PORT", "passenger start --port $PORT"),
         ] {
             assert_eq!(redact(text), shown);
         }

@@ -74,7 +74,7 @@ pub fn run(
         command_line: base::redact_arguments(&options.command_line),
         version: record::version_with_method(env!("CARGO_PKG_VERSION")),
         seed: options.seed,
-        plan: base::redact(&plan.source),
+        plan: plan.source_without_secrets(),
         machine: Machine { wake: wake_cost(plan, &online), ..options.machine.clone() },
         error: None,
         parts: Vec::new(),

@@ -20,6 +20,11 @@ pub enum DriveError {
     Stopped,
 }
 
+/// The target without its secrets, such as a token in its query.
+fn shown(target: &Target) -> String {
+    base::redact(&target.to_string())
+}
+
 /// The error for a target to which no connection could be made.
 pub(crate) fn unreachable(target: &Target, failure: Failure, timeout: Nanos) -> DriveError {
     let unix = !matches!(target.endpoint(), Endpoint::Tcp { .. } | Endpoint::Udp { .. });
@@ -49,7 +54,7 @@ pub(crate) fn unreachable(target: &Target, failure: Failure, timeout: Nanos) -> 
         Failure::WrongSocketType => "the file at that path is not a socket of this type".to_owned(),
         other => other.kind(),
     };
-    DriveError::Unreachable(format!("cannot connect to {target}: {why}"))
+    DriveError::Unreachable(format!("cannot connect to {}: {why}", shown(target)))
 }
 
 /// The error for a target without a valid first response.
@@ -96,7 +101,7 @@ pub(crate) fn no_answer(target: &Target, fault: Fault, timeout: Nanos) -> DriveE
         }
         _ => why,
     };
-    DriveError::Unreachable(format!("no usable answer from {target}: {why}"))
+    DriveError::Unreachable(format!("no usable answer from {}: {why}", shown(target)))
 }
 
 /// Refuses a load that does not suit the target.
@@ -145,7 +150,7 @@ pub(crate) fn check_fit(target: &Target, load: &Load) -> Result<(), DriveError> 
         }
         _ => return Ok(()),
     };
-    Err(DriveError::Unfit(format!("{target} cannot be loaded like this: {why}")))
+    Err(DriveError::Unfit(format!("{} cannot be loaded like this: {why}", shown(target))))
 }
 
 /// The error for more connections than the limit on open files allows.

@@ -209,8 +209,11 @@ fn check_commands(commands: &[String]) -> Result<(), SpecError> {
             .help(SINGLE_QUOTES));
         }
         if let Some(option) = option_without_place(command) {
-            return Err(SpecError::new(format!("the command '{command}' gives {option} no value"))
-                .help(SINGLE_QUOTES));
+            return Err(SpecError::new(format!(
+                "the command '{}' gives {option} no value",
+                base::redact(command)
+            ))
+            .help(SINGLE_QUOTES));
         }
     }
     Ok(())

@@ -156,6 +156,13 @@ pub struct Expect {
     pub check: Option<Check>,
 }
 
+impl Expect {
+    /// Whether it says what of the body is compared, so that nothing is learned about it.
+    pub fn says_what_to_compare(&self) -> bool {
+        self.body.is_some() || self.length.is_some() || self.check.is_some()
+    }
+}
+
 /// What of a response is compared, besides its framing. Each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Check {

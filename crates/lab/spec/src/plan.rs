@@ -29,8 +29,15 @@ pub struct Plan {
     pub files: Option<std::path::PathBuf>,
     /// The parts, each with its own verdicts; most experiments have one.
     pub parts: Vec<Part>,
-    /// The text of the plan, for the record.
+    /// The text of the plan.
     pub source: String,
+}
+
+impl Plan {
+    /// The text of the plan without its secrets, for the record.
+    pub fn source_without_secrets(&self) -> String {
+        crate::file::without_secrets(&self.source)
+    }
 }
 
 /// One comparison: variants that are measured in the same blocks.

@@ -6,10 +6,6 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 
-/// Substrings of the names of variables that hold secrets.
-const NAMES: [&str; 8] =
-    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "API_KEY", "CREDENTIAL", "PRIVATE_KEY"];
-
 /// Shorter values are often words such as `yes`.
 const CHARS_MIN: usize = 8;
 
@@ -26,8 +22,7 @@ impl Secrets {
         let mut secrets = Vec::new();
         for (name, value) in variables {
             let name = name.to_string_lossy().into_owned();
-            let upper = name.to_ascii_uppercase();
-            if !NAMES.iter().any(|part| upper.contains(part)) {
+            if !base::is_secret_name(&name) {
                 continue;
             }
             // A multi-line key is printed line by line.
@@ -71,6 +66,7 @@ mod tests {
             ("GITHUB_TOKEN", "ghp_0123456789"),
             ("db_password", "correct horse"),
             ("STRIPE_APIKEY", "ghp_0123456789-longer"),
+            ("DB_PASS", "tr0ub4dor"),
             ("MY_PRIVATE_KEY", "-----BEGIN-----\nMIIEvQIBADAN\n"),
             ("SECRET_SHORT", "1234567"),
             ("HOME", "/home/somebody"),
@@ -79,6 +75,7 @@ mod tests {
             ("token ghp_0123456789.", "token [GITHUB_TOKEN redacted]."),
             ("ghp_0123456789-longer", "[STRIPE_APIKEY redacted]"),
             ("pw='correct horse'", "pw='[db_password redacted]'"),
+            ("as tr0ub4dor", "as [DB_PASS redacted]"),
             ("| MIIEvQIBADAN |", "| [MY_PRIVATE_KEY redacted] |"),
             ("1234567 in /home/somebody", "1234567 in /home/somebody"),
         ];

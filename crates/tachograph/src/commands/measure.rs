@@ -148,8 +148,9 @@ fn tell_of_untold(plan: &Plan, kind: RunKind) {
     untold.dedup();
     for command in untold {
         output::note(&format!(
-            "note: the command '{command}' does not mention $PORT; it is given by the environment \
-             variable PORT"
+            "note: the command '{}' does not mention $PORT; it is given by the environment variable \
+             PORT (if you wrote $PORT in double quotes, the shell has replaced it: use single quotes)",
+            base::redact(command)
         ));
     }
 }
@@ -226,18 +227,18 @@ pub(crate) fn too_little(run: &Run) -> Option<Failure> {
 
 /// Prints a run's report and writes the requested files.
 pub(crate) fn publish(run: &Run, result: &ResultFlags, global: &Global) -> Result<(), Failure> {
-    // A report that cannot be printed must not keep the files from being written.
-    let printed = output::print(&match result.json {
+    // What cannot be printed or written must not keep the rest from being written.
+    let mut published = output::print(&match result.json {
         true => report_json(run),
         false => report::terminal(run, &output::style(global.color)),
     });
     let renders: [Render; 4] = [report_json, report::markdown, report::csv, report::html];
     for (file, render) in exports(result).into_iter().zip(renders) {
         if let Some(file) = file {
-            output::write_file(file, &render(run))?;
+            published = published.and(output::write_file(file, &render(run)));
         }
     }
-    printed
+    published
 }
 
 /// Fails if a file cannot be written, before anything is measured.

@@ -70,10 +70,50 @@ fn a_load_does_not_leak_secrets() {
     let (_server, url) = Server::http(&[]);
     let url = format!("{url}?token=s3cr3t-query");
     let mut args = vec!["load", "-n", "100", "-H", "Authorization: s3cr3t-header"];
-    args.extend(["--body", "s3cr3t-body", &url]);
+    // A condition concerns the target, whose recorded name is without the secret.
+    args.extend(["--body", "s3cr3t-body", "--fail-if", "throughput > 1", &url]);
+    args.extend(EXPORTS);
+    let ended = place.run(&args);
+    ended.status(1);
+    nothing_leaks(&place, &ended);
+}
+
+/// What a file says about requests is as secret as the same on the command line.
+#[test]
+fn an_experiment_does_not_leak_secrets() {
+    let place = Place::new();
+    let text = format!(
+        "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\noffers = [\"closed\"]\n\n\
+         [load]\nmethod = \"POST\"\nheaders = [\"X-Trace: s3cr3t-header\", \"Accept: text/html\"]\n\
+         body = \"s3cr3t-body\"\n\n[stack.app]\ntarget = \"http://127.0.0.1:$PORT/\"\n\
+         process = {{ command = \"env DB_PASS=s3cr3t-env {TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT\", ready = \"127.0.0.1:$PORT\" }}\n\n\
+         [[variant]]\nname = \"one\"\nstack = \"app\"\n\n[[variant]]\nname = \"two\"\nstack = \"app\"\n"
+    );
+    let folder = place.path("files");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("x.toml"), text).unwrap();
+    let mut args = vec!["run", "./files/x.toml", "--quick", "--max-time", "4s"];
     args.extend(EXPORTS);
     let ended = place.run(&args);
     nothing_leaks(&place, &ended);
+    let html = std::fs::read_to_string(place.path("r.html")).unwrap();
+    assert!(html.contains("X-Trace: ***") && html.contains("Accept: text/html"), "{html}");
+}
+
+#[test]
+fn errors_about_commands_and_targets_do_not_leak_secrets() {
+    let place = Place::new();
+    let refused = "http://127.0.0.1:1/?token=s3cr3t-query";
+    let without_port = "env DB_PASS=s3cr3t-env false";
+    for (args, said) in [
+        (&["load", refused][..], "cannot connect to http://127.0.0.1:1/?token=***: "),
+        (&["compare", "--max-time", "4s", without_port, without_port], "does not mention $PORT"),
+        (&["compare", "DB_PASS=s3cr3t-env ./x --port", "./y $PORT"], "gives --port no value"),
+    ] {
+        let ended = place.run(args);
+        ended.status(2).says(said);
+        assert!(!(ended.out + &ended.err).contains("s3cr3t"), "{said}");
+    }
 }
 
 #[test]

@@ -171,7 +171,7 @@ impl FailIf {
     /// # Errors
     /// Invalid conditions.
     pub fn of_load(texts: &[String], target: &Target) -> Result<Vec<FailIf>, SpecError> {
-        let parts = [("load".to_owned(), vec![target.to_string()])];
+        let parts = [("load".to_owned(), vec![base::redact(&target.to_string())])];
         texts.iter().map(|text| FailIf::parse(text)?.with_parts(&parts)).collect()
     }
 

@@ -15,6 +15,7 @@ mod include;
 mod load;
 mod part;
 mod reader;
+mod secrets;
 mod stack;
 mod variant;
 
@@ -27,6 +28,7 @@ use crate::error::SpecError;
 use crate::plan::Plan;
 pub use include::{SourceFile, includes, join_files, parse_plan_files};
 use reader::{Scope, Source, Table, Vars};
+pub(crate) use secrets::without_secrets;
 
 const ROOT_KEYS: [&str; 7] =
     ["experiment", "load", "schedule", "stack", "variant", "part", "published"];

@@ -135,10 +135,11 @@ impl<'s> Worktrees<'s> {
     ) -> Result<(), Failure> {
         let Some(command) = self.build else { return Ok(()) };
         let Revision { short, subject, .. } = revision;
-        say(&format!("building {name} {short} ({subject}): {command}"));
+        let shown = base::redact(command);
+        say(&format!("building {name} {short} ({subject}): {shown}"));
         let argv = ["sh", "-c", command].map(str::to_owned).to_vec();
         let ended = self.errand("build", argv, folder, Vec::new(), self.build_timeout)?;
-        let what = format!("{name} {short} ({subject}) does not build: `{command}`");
+        let what = format!("{name} {short} ({subject}) does not build: `{shown}`");
         match ended.exit {
             None => Err(Failure::new(format!(
                 "{what} took longer than {}; --build-timeout allows more{}",
