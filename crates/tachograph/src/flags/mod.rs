@@ -25,6 +25,11 @@ use crate::output::{self, ColourWhen};
 /// Version and commit of this build.
 pub(crate) const VERSION: &str = env!("TACHOGRAPH_VERSION");
 
+/// What `--version` prints after the name. Results of different methods are not comparable.
+fn version_and_method() -> String {
+    format!("{VERSION}, method {}", record::METHOD)
+}
+
 /// Benchmarks whose numbers add up.
 ///
 /// Compares servers on this machine: starts each, loads them in interleaved
@@ -34,7 +39,7 @@ pub(crate) const VERSION: &str = env!("TACHOGRAPH_VERSION");
 #[derive(Debug, Parser)]
 #[command(
     name = "tachograph",
-    version = VERSION,
+    version = version_and_method(),
     propagate_version = true,
     max_term_width = 100,
     after_help = "\

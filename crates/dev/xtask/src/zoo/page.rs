@@ -69,7 +69,7 @@ fn section(conditions: &Conditions, tallies: &Tallies) -> String {
 
 {}
 {}
-<details><summary>All comparisons</summary>
+<details><summary>Those without a verdict, or with an interval without the truth</summary>
 
 {}
 
@@ -79,7 +79,7 @@ fn section(conditions: &Conditions, tallies: &Tallies) -> String {
         pages::machine(),
         tallies.table(),
         tallies.without_verdict(),
-        tallies.rows(),
+        tallies.rows_of_misses(),
     )
 }
 

@@ -145,6 +145,12 @@ impl JudgedComparison {
         self.ratio.is_some()
     }
 
+    /// Whether there is no verdict, or an interval without the truth.
+    fn misses(&self) -> bool {
+        let mut intervals = self.ratio.iter().chain(&self.levels).chain(&self.p99s);
+        !self.has_verdict() || intervals.any(|interval| !interval.holds())
+    }
+
     /// Why there is no verdict.
     fn reason(&self) -> String {
         match &self.outcome {
@@ -332,9 +338,11 @@ impl Tallies {
         text
     }
 
-    /// The rows of all comparisons.
-    pub(super) fn rows(&self) -> String {
-        let rows = self.0.iter().map(JudgedComparison::row);
+    /// The rows of the comparisons without a verdict, or with an interval without the truth.
+    pub(super) fn rows_of_misses(&self) -> String {
+        let mut rows: Vec<&JudgedComparison> = self.0.iter().filter(|one| one.misses()).collect();
+        rows.sort_by_key(|one| one.run);
+        let rows = rows.into_iter().map(JudgedComparison::row);
         [JudgedComparison::HEAD.to_owned()].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
     }
 
@@ -391,7 +399,8 @@ mod tests {
         );
         assert!(table.contains("| all | 5 | 4 |"), "{table}");
         assert_eq!(tallies.without_verdict(), "Without a verdict: 1\n- 1: INVALID: ledger\n");
-        let rows = tallies.rows();
+        let rows = tallies.rows_of_misses();
+        assert!(!rows.contains("0.940–0.960") && !rows.contains("0.900–1.100"), "{rows}");
         assert!(rows.contains("| 0.952 | faster | 1.100–1.200 | **WRONG SIGN** | holds | – | 8 |"));
         assert!(rows.contains("| **0.8000–0.9000 without 0.9524** |"), "{rows}");
     }
