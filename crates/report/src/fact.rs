@@ -211,7 +211,7 @@ pub(crate) fn clause(part: &Part, finding: &Finding) -> String {
         Fact::ErrorPage { status } => of(error_page(*status)),
         Fact::Edges { mean, half_width } => of(format!(
             "slow requests were cut off by the ends of slices: {} (±{}) of the connections' time is \
-             unaccounted for; use longer slices",
+             unaccounted for; allow more time (--max-time)",
             signed_percent(*mean),
             share(*half_width)
         )),
@@ -285,12 +285,23 @@ fn lower_rate(part: &Part, variant: Option<u32>, share: f64) -> String {
         (Some(rate), true) => format!("offer a lower rate (--rate {rate:.0})"),
         (None, true) => "offer a lower rate with --rate".to_owned(),
         (Some(rate), false) => format!(
-            "offer at most {}/s with --open-share, or open in an experiment",
-            format_count(rate as u64)
+            "offer at most {}/s ({}, or open in an experiment)",
+            format_count(rate as u64),
+            open_share(part, rate)
         ),
         (None, false) => {
             "offer a lower rate with --open-share, or open in an experiment".to_owned()
         }
+    }
+}
+
+/// The option that offers this rate: as a share of the slowest variant's throughput.
+fn open_share(part: &Part, rate: f64) -> String {
+    let closed = part.variants.iter().flat_map(|variant| &variant.summaries);
+    let throughputs = closed.filter(|s| s.offer == Offer::Closed).map(|s| s.throughput_per_s.value);
+    match throughputs.reduce(f64::min).map(|slowest| (100.0 * rate / slowest).floor()) {
+        Some(percent) if (1.0..=100.0).contains(&percent) => format!("--open-share {percent}%"),
+        _ => "--open-share".to_owned(),
     }
 }
 
@@ -365,10 +376,16 @@ fn unsustained_cause(dropped: u64, connections_cap: Option<u32>, lower: &str) ->
 }
 
 /// What to do if bodies differ that may.
-fn may_vary(kinds: &ledger::Errors) -> &'static str {
+pub(crate) fn may_vary(kinds: &ledger::Errors) -> &'static str {
     match (kinds.contains_key("length differs"), kinds.contains_key("body differs")) {
-        (true, _) => "; if the length of the body may vary, add --check status",
-        (false, true) => "; if the body may vary, add --check length",
+        (true, _) => {
+            "; if the length of the body may vary, add --check status (check = \"status\" in an \
+             experiment's [load])"
+        }
+        (false, true) => {
+            "; if the body may vary, add --check length (check = \"length\" in an experiment's \
+             [load])"
+        }
         (false, false) => "",
     }
 }

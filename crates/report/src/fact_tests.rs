@@ -303,7 +303,7 @@ fn what_every_check_saw() {
         ),
         (
             Fact::Edges { mean: 0.012, half_width: 0.004 },
-            "b: slow requests were cut off by the ends of slices: +1.2% (±0.4%) of the connections' time is unaccounted for; use longer slices",
+            "b: slow requests were cut off by the ends of slices: +1.2% (±0.4%) of the connections' time is unaccounted for; allow more time (--max-time)",
         ),
         (
             Fact::LongStops {

@@ -128,7 +128,7 @@ fn total_failures(part: &Part, kind: &[(u32, &Finding)], worst: &Finding) -> Opt
     let Fact::Failures { .. } = worst.fact else { return None };
     let variant = part.variants.get(worst.variant? as usize).filter(|_| kind.len() > 1)?;
     let (counts, errors) = (&variant.ledger.counts, &variant.ledger.errors);
-    let failed = fact::failed(counts.failed, counts.sent, errors);
+    let failed = fact::failed(counts.failed, counts.sent, errors) + fact::may_vary(errors);
     (counts.failed > 0).then(|| match part.variants.len() {
         1 => failed,
         _ => format!("{}: {failed}", variant.name),

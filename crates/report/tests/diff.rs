@@ -85,6 +85,16 @@ fn percentiles_that_were_not_compared_are_not_gated_either() {
 }
 
 #[test]
+fn a_percentile_that_may_have_become_worse_was_not_mentioned() {
+    let run = commits(sample::tcp_unix());
+    let mut passed = diff(&run);
+    let sentence = diff_sentence(&run, &passed);
+    assert!(sentence.ends_with(" Undecided at 2%: p99."), "{sentence}");
+    passed.gates[1].decision = GateDecision::Passes;
+    assert!(!diff_sentence(&run, &passed).contains("ndecided"));
+}
+
+#[test]
 fn a_rate_that_the_head_did_not_sustain_is_not_tracked() {
     let mut run = commits(sample::overloaded());
     let tracked = |run: &Run| metric_format(run, &diff(run)).to_string().contains("latency");

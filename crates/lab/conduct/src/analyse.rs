@@ -111,8 +111,7 @@ pub(crate) fn redirects(calibration: &Calibration, plan: &spec::Part) -> Vec<Fin
 pub(crate) fn varying(calibration: &Calibration, plan: &spec::Part) -> Vec<Finding> {
     let varies = |c: &crate::calibrate::VariantCalibration| {
         let learned = c.learned.as_ref().filter(|learned| learned.varies)?;
-        let expect = &plan.variants[c.variant].load.expect;
-        let is_given = expect.check.is_some() || expect.body.is_some() || expect.length.is_some();
+        let is_given = plan.variants[c.variant].load.expect.says_what_to_compare();
         let fact = Fact::BodyVaries { length: learned.length.is_none() };
         (!is_given).then(|| Finding::of_variant(Severity::Note, c.variant, fact))
     };

@@ -217,7 +217,7 @@ impl Loading<'_> {
         let learned = session.settle();
         warm.retract_between(&before, &session.life());
         let varies = learned.filter(|learned| learned.varies);
-        if let Some(learned) = varies.filter(|_| self.plan.load.expect.check.is_none()) {
+        if let Some(learned) = varies.filter(|_| !self.plan.load.expect.says_what_to_compare()) {
             let length = learned.length.is_none();
             self.find(Severity::Warning, Fact::BodyVaries { length });
         }
@@ -282,7 +282,7 @@ impl Loading<'_> {
             requests: plan.requests,
             drain: plan.load.timeout,
         };
-        let variant = plan.target.to_string();
+        let variant = base::redact(&plan.target.to_string());
         session.keep_learning();
         if plan.warmup > Nanos::ZERO {
             let what = Doing::WarmingUp;

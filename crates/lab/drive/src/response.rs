@@ -186,8 +186,7 @@ impl Expected {
     /// Whether what is compared may still be narrowed: neither body, length nor check was
     /// specified, and something of the learned body is compared.
     pub(crate) fn is_learned(&self, expect: &Expect) -> bool {
-        let is_given = expect.body.is_some() || expect.length.is_some() || expect.check.is_some();
-        !is_given && (self.body.is_some() || self.length.is_some())
+        !expect.says_what_to_compare() && (self.body.is_some() || self.length.is_some())
     }
 
     /// From now on, counts deviations from the learned body instead of reporting them.

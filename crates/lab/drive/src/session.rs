@@ -61,6 +61,10 @@ const LEARN_MAX_BYTES: usize = 512 << 20;
 /// is wrong when it does.
 pub const DEVIATING_SHARE: f64 = 0.01;
 
+/// A body that varies has a constant length only if at least so many responses agree in it: a counter
+/// in it has the same number of digits for a while.
+const SAME_LENGTH_MIN: u64 = 100;
+
 /// Connections to one target, with the counts of the session's whole life.
 pub struct Session {
     target: Target,
@@ -189,8 +193,8 @@ impl Session {
     /// `None` without probes.
     ///
     /// If more than [`DEVIATING_SHARE`] of the responses deviated, the body varies and is no longer
-    /// compared, nor is its length if that ever differed. If fewer did, they were wrong: they move
-    /// from completed to failed.
+    /// compared, nor is its length if that ever differed, or if there were fewer than 100 responses.
+    /// If fewer deviated, they were wrong: they move from completed to failed.
     pub fn settle(&mut self) -> Option<Learned> {
         let learned = self.learned.as_mut()?;
         let Some(deviations) = self.expected.end_tolerance() else { return Some(learned.clone()) };
@@ -199,7 +203,8 @@ impl Session {
         learned.varies |= (body + length) as f64 > DEVIATING_SHARE * answers as f64;
         if learned.varies {
             learned.body = None;
-            learned.length = learned.length.filter(|_| length == 0);
+            let is_same_length = length == 0 && answers >= SAME_LENGTH_MIN;
+            learned.length = learned.length.filter(|_| is_same_length);
             self.expected.narrow(learned.check());
         } else {
             let learned = learned.clone();

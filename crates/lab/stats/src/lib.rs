@@ -23,6 +23,7 @@ mod judge;
 mod median;
 mod order;
 mod quantile;
+mod ranks;
 mod rounds;
 mod sign_flip;
 mod spread;
@@ -42,6 +43,7 @@ pub use judge::{Better, DECIDING_BLOCKS_MIN, Evidence, Judgement, Opinion, judge
 pub use median::median;
 pub use order::mirrored_order;
 pub use quantile::{Quantile, Sureness, Values, quantile, ratio_of_quantiles};
+pub use ranks::quantile_ranks;
 pub use rounds::kept_rounds;
 pub use sign_flip::{sign_flip_p, sign_flip_p_min};
 pub use spread::{Spread, lag1_autocorrelation};

@@ -9,7 +9,7 @@ use record::{
 use stats::Verdict;
 
 use crate::markdown::{self, escape, list};
-use crate::text::{capitalised, ratio};
+use crate::text::{capitalised, listed, ratio};
 use crate::verdict::{self, words};
 use crate::{caveat, disruption, figures, gate, ledger, setting, validity, view};
 
@@ -22,11 +22,29 @@ const METRICS: [Metric; 4] = [Metric::Throughput, Metric::P50, Metric::P99, Metr
 const BASE: usize = 0;
 const HEAD: usize = 1;
 
-/// The answer in one or two sentences, and which percentiles were not compared.
+/// The answer in one or two sentences, and which metrics were not compared or are undecided.
 pub fn diff_sentence(run: &Run, diff: &Diff) -> String {
     let (lead, rest) = answer(run, diff);
     let uncompared = uncompared(run).map_or_else(String::new, |words| format!(" {words}."));
-    format!("{lead}: {rest}{uncompared}")
+    let undecided = undecided(run, diff).map_or_else(String::new, |words| format!(" {words}"));
+    format!("{lead}: {rest}{uncompared}{undecided}")
+}
+
+/// The metrics besides the primary one for which a regression is neither shown nor ruled out.
+fn undecided(run: &Run, diff: &Diff) -> Option<String> {
+    let margin = diff.margin.filter(|_| diff.outcome == DiffOutcome::Passed)?;
+    let gates = || diff.gates.iter().filter(|gate| gate.decision == GateDecision::Inconclusive);
+    // Percentiles that were not compared are named with the reason.
+    let is_named =
+        |metric: &Metric| matches!(metric, Metric::P50 | Metric::P99) && uncompared(run).is_some();
+    let open: Vec<String> = METRICS
+        .into_iter()
+        .filter(|metric| *metric != diff.primary && !is_named(metric))
+        .filter(|metric| gates().any(|gate| is_about(gate, *metric)))
+        .map(|metric| name(metric).to_owned())
+        .collect();
+    let margin = words::percent(margin, words::Rounding::Nearest);
+    (!open.is_empty()).then(|| format!("Undecided at {margin}: {}.", listed(&open)))
 }
 
 fn uncompared(run: &Run) -> Option<String> {
@@ -103,10 +121,9 @@ fn unmarked(run: &Run, diff: &Diff) -> (String, String) {
     }
 }
 
-/// Whether a condition is about a metric of the head.
+/// Whether a condition is about a metric of the head: an undecided one may have no figures.
 fn is_about(gate: &GateOutcome, metric: Metric) -> bool {
-    let mut figures = gate.tests.iter().flat_map(|test| &test.figures);
-    figures.any(|figure| figure.metric == metric.word())
+    gate.condition.split_whitespace().any(|word| word.ends_with(&format!(".{}", metric.word())))
 }
 
 /// An outcome without its leading word.

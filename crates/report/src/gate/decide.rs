@@ -5,8 +5,8 @@
 //! on its figures.
 
 use record::{
-    Comparison, DiffOutcome, Fact, GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown,
-    Metric, Offer, Part, Run,
+    Comparison, DiffOutcome, Distribution, Fact, GateDecision, GateFigure, GateOutcome, GateTest,
+    GateUnknown, Metric, Offer, Part, Run,
 };
 use spec::{FailIf, Interval, Measured, Test, Truth};
 use stats::{DECIDING_BLOCKS_MIN, Estimate, Verdict};
@@ -14,6 +14,9 @@ use stats::{DECIDING_BLOCKS_MIN, Estimate, Verdict};
 use crate::caveat::is_unsustained;
 use crate::load::LoadReport;
 use crate::validity::{RunVerdict, is_invalid, is_void};
+
+/// Of the interval of a percentile of one load.
+const CONFIDENCE: f64 = 0.95;
 
 /// The outcome of a comparison of two commits, whose second variant is the head. With conditions
 /// `by_default`, the first of them, the primary metric's, determines whether it is undecided.
@@ -195,33 +198,47 @@ fn estimate(run: &Run, measured: &Measured) -> Result<Estimate, GateUnknown> {
     }
 }
 
-/// A figure of a load. With one trial there is no interval, so the measured figure is used.
+/// A figure of a load. One trial has no interval of its throughput, so the measured figure is used;
+/// that of a percentile follows from the number of requests.
 fn of_load(
     report: &LoadReport<'_>,
     part: &Part,
     measured: &Measured,
 ) -> Result<Estimate, GateUnknown> {
     let times = report.times();
-    // A percentile needs a request beyond it: p99 needs a hundred.
-    let (value, needed) = match measured.metric {
-        "throughput" => (report.throughput_per_s(), 1),
-        "p50" => (times.p50_ns as f64, 2),
-        "p90" => (times.p90_ns as f64, 10),
-        "p99" => (times.p99_ns as f64, 100),
-        "errors" | "failed" => (report.ledger().counts.failed as f64, 0),
+    let exactly = |value: f64| Estimate { value, low: value, high: value };
+    let estimate = match measured.metric {
+        "throughput" => exactly(report.throughput_per_s()),
+        "p50" => percentile(times, times.p50_ns, 0.5),
+        "p90" => percentile(times, times.p90_ns, 0.9),
+        "p99" => percentile(times, times.p99_ns, 0.99),
+        "errors" | "failed" => return Ok(exactly(report.ledger().counts.failed as f64)),
         metric => {
             let variant = measured.variant.clone();
             return Err(GateUnknown::NotMeasured { variant, metric });
         }
     };
-    let is_void = || is_void(part, 0, compared(measured.metric).unwrap_or(Metric::P99));
-    if needed > 0 && is_void() {
+    if is_void(part, 0, compared(measured.metric).unwrap_or(Metric::P99)) {
         return Err(invalid(measured));
     }
-    if times.count < needed {
-        return Err(GateUnknown::FewRequests { completed: times.count, needed });
+    match times.count {
+        0 => Err(GateUnknown::FewRequests { completed: 0, needed: 1 }),
+        _ => Ok(estimate),
     }
-    Ok(Estimate { value, low: value, high: value })
+}
+
+/// A percentile with the 95% interval that so many independent requests give. Requests that stall
+/// together are fewer than that, so it is at least as wide as this.
+fn percentile(times: &Distribution, value_ns: u64, q: f64) -> Estimate {
+    let value = value_ns as f64;
+    let Ok(Some(histogram)) = times.histogram() else {
+        return Estimate { value, low: value, high: value };
+    };
+    let count = histogram.len();
+    // Half a rank less, so that rounding cannot reach the next one.
+    let at = |rank: u64| histogram.value_at_quantile((rank as f64 - 0.5) / count as f64) as f64;
+    let (low, high) = stats::quantile_ranks(count, q, 1.0 - CONFIDENCE);
+    Estimate { value, low: low.map_or(0.0, at), high: high.map_or(f64::INFINITY, at) }
 }
 
 fn invalid(measured: &Measured) -> GateUnknown {

@@ -54,7 +54,7 @@ pub(crate) fn figures(run: &Run, part: &Part) -> Markup {
         (table(head, rows))
         p.small.muted {
             "p50, p90 and p99: " (view::times_in_words(part))
-            ". CPU is the whole stack's, memory its peak."
+            ". CPU is the whole stack's. Memory is the largest sum of the resident memory of its processes."
             @if measured && run.kind != RunKind::Load {
                 @if view::is_provisional(part) {
                     " Provisional: " (verdict::blocks_so_far(part)) "."

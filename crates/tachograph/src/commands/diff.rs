@@ -268,7 +268,7 @@ fn json(run: &Run, diff: &Diff) -> String {
 
 fn publish(run: &Run, diff: &Diff, flags: &DiffFlags, global: &Global) -> Result<(), Failure> {
     let result = &flags.comparison.result;
-    // A report that cannot be printed must not keep the files from being written.
+    // What cannot be printed or written must not keep the rest from being written.
     let printed = output::print(&match result.json {
         true => json(run, diff),
         false => {
@@ -277,24 +277,22 @@ fn publish(run: &Run, diff: &Diff, flags: &DiffFlags, global: &Global) -> Result
             format!("{}\n{answer}\n", report::terminal(run, &style))
         }
     });
-    let write = |file: &Option<PathBuf>, text: &dyn Fn() -> String| match file {
-        Some(file) => output::write_file(file, &text()),
-        None => Ok(()),
-    };
     let indented = |value: serde_json::Value| format!("{value:#}\n");
-    write(&result.export_json, &|| json(run, diff))?;
-    write(&result.export_markdown, &|| report::diff_markdown(run, diff))?;
-    write(&result.export_csv, &|| report::csv(run))?;
-    write(&result.export_html, &|| report::html(run))?;
-    write(&flags.export_env, &|| report::diff_variables(run, diff))?;
-    write(&flags.export_smaller_is_better, &|| {
-        indented(report::tracked(run, diff, report::Direction::Smaller))
-    })?;
-    write(&flags.export_bigger_is_better, &|| {
-        indented(report::tracked(run, diff, report::Direction::Bigger))
-    })?;
-    write(&flags.export_bmf, &|| indented(report::metric_format(run, diff)))?;
-    printed
+    let tracked = |direction| indented(report::tracked(run, diff, direction));
+    let files: [(&Option<PathBuf>, &dyn Fn() -> String); 8] = [
+        (&result.export_json, &|| json(run, diff)),
+        (&result.export_markdown, &|| report::diff_markdown(run, diff)),
+        (&result.export_csv, &|| report::csv(run)),
+        (&result.export_html, &|| report::html(run)),
+        (&flags.export_env, &|| report::diff_variables(run, diff)),
+        (&flags.export_smaller_is_better, &|| tracked(report::Direction::Smaller)),
+        (&flags.export_bigger_is_better, &|| tracked(report::Direction::Bigger)),
+        (&flags.export_bmf, &|| indented(report::metric_format(run, diff))),
+    ];
+    files.into_iter().fold(printed, |published, (file, text)| match file {
+        Some(file) => published.and(output::write_file(file, &text())),
+        None => published,
+    })
 }
 
 fn status(run: &Run, diff: &Diff, flags: &DiffFlags) -> Outcome {

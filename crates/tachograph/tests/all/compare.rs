@@ -319,8 +319,9 @@ fn bodies_with_a_counter_are_no_failures() {
         assert!(variant["ledger"]["completed"].as_u64().unwrap() > 100, "{json}");
     }
     assert!(json["validity"].to_string().contains("body_varies"), "{}", json["validity"]);
-    // Declared to be equal, they are failures, and the error names the option.
+    // Declared to be equal, they are failures, and error and report name the option.
     let failing = compare(&["--check", "body", "--json"]);
+    assert!(failing.json()["reasons"][0].as_str().unwrap().contains("add --check"), "{failing:?}");
     // Requests that fail are not slow ones, for which windows are up to 10 s long.
     for trial in
         failing.status(1).says("--check").json()["variants"][0]["trials"].as_array().unwrap()

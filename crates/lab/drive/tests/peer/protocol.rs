@@ -79,6 +79,19 @@ fn a_body_that_varies_is_checked_by_its_length() {
     assert_eq!((learned.varies, learned.length, learned.body), (true, Some(12), None));
 }
 
+/// The probes of a slow server see ids of one digit.
+#[test]
+fn a_counter_of_which_little_was_seen_may_grow_longer() {
+    let answer = HttpAnswer { body: ResponseBody::Numbered, ..HttpAnswer::default() };
+    let rig = rig(On::V4, Service::Http(answer), Faults::default());
+    for (further, length) in [(99, None), (100, Some(12))] {
+        let mut session = rig.session();
+        session.keep_learning();
+        session.run(&requests(further)).unwrap();
+        assert_eq!(session.settle().unwrap().length, length, "{further}");
+    }
+}
+
 #[test]
 fn a_length_that_varies_is_not_checked() {
     let learned =
