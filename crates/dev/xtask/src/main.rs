@@ -4,7 +4,6 @@ mod aa;
 mod bench;
 mod bench_render;
 mod bench_slots;
-mod bench_transports;
 mod binary;
 mod crashes;
 mod cut_connections;
@@ -51,9 +50,6 @@ enum Task {
     /// The same history filled into ours, rrdtool, whisper and others: into
     /// docs/series-performance.md
     BenchSeries(bench_slots::Command),
-    /// The same lines to tachograph serve over TCP, UDP and Unix sockets: points per second, CPU per
-    /// point, losses, until SQL sees them; into target/bench-transports.md
-    BenchTransports(Runs<6>),
     /// /render of 50 series over a day of 10-second slots, from tachograph serve and from the real
     /// graphite-web
     BenchRender(Runs<20>),
@@ -187,7 +183,6 @@ impl Task {
     fn run(self) -> Result<bool, String> {
         let done = match self {
             Task::Prove(proof) => return proof.run(),
-            Task::BenchTransports(runs) => return bench_transports::run(runs.into()),
             Task::BenchSeries(command) => return bench_slots::bench(&command),
             Task::Bench(command) => bench::bench(&command),
             Task::Truth(command) => truth::run(&command),

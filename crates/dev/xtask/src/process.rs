@@ -24,12 +24,6 @@ pub(crate) struct Cost {
     pub(crate) system_s: f64,
 }
 
-impl Cost {
-    pub(crate) fn total_s(&self) -> f64 {
-        self.user_s + self.system_s
-    }
-}
-
 /// A process that is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Running(pub(crate) Child);

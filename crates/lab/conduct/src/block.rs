@@ -8,9 +8,9 @@ use rand::RngExt as _;
 use record::{BlockState, Offer, Trial};
 use spec::{Mode, Part};
 
-use crate::disturbance::kept_rounds;
 use crate::error::StartError;
 use crate::lead_in::{shortest_lead_in, slice_of};
+use crate::machine_activity::kept_rounds;
 use crate::pace::Pace;
 use crate::running_variant::{RunningVariant, Setting, StartSeeds, VariantResult};
 use crate::trial_sum::TrialSum;

@@ -20,9 +20,9 @@ use record::{
 use spec::{Endpoint, Exchange, Load, Mode, ServedBy, Target};
 
 use crate::analyse;
-use crate::counter::{Counter, FinalCount};
-use crate::disturbance::activity;
 use crate::error::ConductError;
+use crate::machine_activity::activity;
+use crate::server_count::{Counter, FinalCount};
 use crate::trial_sum::{Cost, TrialSum, empty};
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, Inspector, drift_of_slices};
 use crate::watch::{Doing, Event, RunRecorder, Watcher};

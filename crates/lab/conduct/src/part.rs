@@ -23,7 +23,7 @@ use crate::schedule::{
     extended, schedule_within, settle_offers, settled_after, warmup, with_learned,
 };
 use crate::stalls::{KeptRounds, Stalls};
-use crate::uneven::Unevenness;
+use crate::uneven_disturbance::Unevenness;
 use crate::validity::{Inspector, VariantTotals, over_all_blocks};
 use crate::watch::{Event, RunRecorder, Watcher};
 

@@ -12,13 +12,13 @@ use host::{Identity, Meter, Reading};
 use ledger::{Counts, Ledger};
 use record::{Disruption, Life, Offer, Trial};
 use spec::{Action, EngineChoice, Target, Variant};
-use stage::{Draws, Stage, StartOptions, served};
+use stage::{Draws, Stage, StartOptions, server_count};
 
 use crate::acting::{Actor, attribute};
-use crate::counter::{Counter, FinalCount};
-use crate::disturbance::activity;
 use crate::error::StartError;
+use crate::machine_activity::activity;
 use crate::machines::{Machines, Near, Site};
+use crate::server_count::{Counter, FinalCount};
 use crate::trial_sum::{Cost, TrialSum};
 use crate::wherever::{Session, Stack};
 
@@ -308,7 +308,7 @@ impl RunningVariant {
     /// Throughput is that of requests that arrived: what was discarded is taken from the window, and
     /// the window of datagrams lasts until all others have been counted. That of a stream ends with
     /// its acknowledgement.
-    fn arrivals(&mut self, seen: &mut Observation) -> Option<served::Count> {
+    fn arrivals(&mut self, seen: &mut Observation) -> Option<server_count::Count> {
         if !self.is_one_way {
             return None;
         }

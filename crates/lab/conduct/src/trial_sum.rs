@@ -4,10 +4,10 @@ use base::{Nanos, Timestamp};
 use drive::{ConnectionsLimit, Histogram, Observation, Slice, Window};
 use ledger::{Counts, Errors, Ledger};
 use record::{Disruption, Distribution, Offer, ThreadUse, Trial};
-use stage::served::Count;
+use stage::server_count::Count;
 
 use crate::SliceSeen;
-use crate::disturbance::Activity;
+use crate::machine_activity::Activity;
 
 /// Minimum cost of a lost packet: Linux retransmits after 200 ms (TCP_RTO_MIN), a SYN after a
 /// second (RFC 6298). The counters cover the whole machine, and also rise when a port is reused

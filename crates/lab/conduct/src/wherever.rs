@@ -6,7 +6,7 @@ use base::{Nanos, Seed};
 use drive::{Learned, Observation, Slice};
 use ledger::{Counts, Errors};
 use spec::{Load, ServedBy, Target};
-use stage::served::{self, Count};
+use stage::server_count::{self, Count};
 use stage::{LiveStack, Stage, StartOptions, StopReport};
 
 use crate::error::StartError;
@@ -100,14 +100,14 @@ impl Stack {
 
 /// Reads the server-side count where it is.
 pub(crate) enum CountReader {
-    Near(served::CountReader),
+    Near(server_count::CountReader),
     Far(far::CountReader),
 }
 
 impl CountReader {
     pub(crate) fn new(by: &ServedBy, stack: &Stack) -> Result<CountReader, StartError> {
         Ok(match stack {
-            Stack::Near(stack) => CountReader::Near(served::CountReader::new(by, stack)?),
+            Stack::Near(stack) => CountReader::Near(server_count::CountReader::new(by, stack)?),
             Stack::Far(stack) => CountReader::Far(far::CountReader::new(by, stack)?),
         })
     }

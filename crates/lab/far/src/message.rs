@@ -7,7 +7,7 @@ use ledger::{Counts, Errors};
 use serde::{Deserialize, Serialize};
 use spec::{Load, ServedBy};
 use stage::StopReport;
-use stage::served::Count;
+use stage::server_count::Count;
 
 use crate::error::Refusal;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::Nanos;
 use spec::ServedBy;
 use stage::StopReport;
-use stage::served::Count;
+use stage::server_count::Count;
 
 use crate::error::FarError;
 use crate::machine::{Machine, answered};
@@ -87,7 +87,7 @@ impl Drop for Stack {
     }
 }
 
-/// Reads a server's count on its machine; see [`stage::served::CountReader`].
+/// Reads a server's count on its machine; see [`stage::server_count::CountReader`].
 pub struct CountReader {
     machine: Arc<Machine>,
     id: u64,
@@ -124,7 +124,7 @@ impl CountReader {
     /// The current count.
     ///
     /// # Errors
-    /// Those of [`stage::served::CountReader::read`].
+    /// Those of [`stage::server_count::CountReader::read`].
     pub fn read(&mut self) -> Result<Count, FarError> {
         answered!(self.machine, Ask::Read { counter: self.id }, Answer::Count(count) => count)
     }
@@ -132,7 +132,7 @@ impl CountReader {
     /// The count once it has been unchanged for `quiet`.
     ///
     /// # Errors
-    /// Those of [`stage::served::CountReader::read`].
+    /// Those of [`stage::server_count::CountReader::read`].
     pub fn read_settled(&mut self, quiet: Nanos, patience: Nanos) -> Result<Count, FarError> {
         let ask = Ask::ReadSettled { counter: self.id, quiet, patience };
         answered!(self.machine, ask, Answer::Count(count) => count)
@@ -142,7 +142,7 @@ impl CountReader {
     /// `quiet`.
     ///
     /// # Errors
-    /// Those of [`stage::served::CountReader::read`].
+    /// Those of [`stage::server_count::CountReader::read`].
     pub fn read_settled_from(
         &mut self,
         base: Count,

@@ -54,9 +54,9 @@ Profile of the client in six workloads, by `perf record -e cpu-clock -F 4999` ov
 - With one connection on two CPUs, the two ends alternate; a client that spins avoids its own wake-up, but not the server's.
 - The goals were set on a machine with slower peers: there, waking another CPU took 70 µs and all clients reached 13,000 to 15,000 requests per second on one connection; here they reach 42,000 to 85,000. Where wake-ups are cheap, avoiding its own cannot make a client three times as fast as the others. On Unix sockets, h2load and oha reached 250,000 and 150,000 there, and 366,000 and 240,000 here.
 - A blocking client makes two system calls per request and nothing else. Tachograph's additional work (a third system call to wait, two clock readings, checking, counting) is the distance between the two.
-- Since 2026-11-21, lateness is only the client's own delay: a request that had to wait for a connection and was sent on the first free one is not late. Before, the p99 at half of capacity included such waits and was 99.9 µs (5.9–1704).
-- The first workload was measured twice on 2026-11-21. Five rounds in a quiet hour gave 1.48 (1.46–1.50) × wrk, 1.25 (1.23–1.27) × ab and 0.702 (0.689–0.714) of wrk's CPU. The fifteen rounds in the tables replaced them and were disturbed, single rounds of both engines by 25% and more.
-- The workloads for recording and verification were measured twice on 2026-11-21. Rounds of 1 s gave 1.10 (1.06–1.14) on TCP, which misses the goal, and 1.10 (0.96–1.26) on Unix sockets. The tables show rounds of 5 s, in which process start-up weighs less.
+- Lateness is only the client's own delay: a request that had to wait for a connection and was sent on the first free one is not late.
+- The fifteen rounds of the first workload were disturbed, single rounds of both engines by 25% and more. Five rounds in a quiet hour (2026-11-21) gave 1.48 (1.46–1.50) × wrk, 1.25 (1.23–1.27) × ab and 0.702 (0.689–0.714) of wrk's CPU.
+- Recording and verification are measured in rounds of 5 s, in which process start-up weighs less. Rounds of 1 s (2026-11-21) gave 1.10 (1.06–1.14) on TCP, which misses the goal, and 1.10 (0.96–1.26) on Unix sockets.
 
 ## Run it again
 

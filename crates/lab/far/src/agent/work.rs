@@ -10,7 +10,7 @@ use base::{CpuSet, RunId};
 use drive::{DriveError, Session, StopFlag};
 use host::{Canary, Identity, Meter};
 use spec::Target;
-use stage::served::CountReader;
+use stage::server_count::CountReader;
 use stage::{Exclusive, LiveStack, Stage, StageError, StageOptions, StartOptions};
 
 use super::{Binary, locked};

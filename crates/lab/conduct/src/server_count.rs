@@ -5,7 +5,7 @@
 
 use base::Nanos;
 use spec::{ServedBy, Variant};
-use stage::served;
+use stage::server_count;
 
 use crate::error::StartError;
 use crate::wherever::{CountReader, Stack};
@@ -21,11 +21,11 @@ const QUIET: Nanos = Nanos::from_millis(200);
 /// A source of the server-side count.
 pub(crate) struct Counter {
     reader: CountReader,
-    base: served::Count,
+    base: server_count::Count,
     /// How long the count may lag behind the client's.
     patience: Nanos,
     /// What [`Counter::arrivals`] has returned so far; `None` once a count did not add up.
-    arrived: Option<served::Count>,
+    arrived: Option<server_count::Count>,
     /// The WSGI counter is also looked for if it is not declared; then zero means that there is no
     /// count.
     declared: bool,
@@ -60,13 +60,13 @@ impl Counter {
 
     /// The counter of a server that was already running.
     pub(crate) fn external(by: &ServedBy) -> Result<Counter, StartError> {
-        Counter::from_now(CountReader::Near(served::CountReader::external(by)?), true)
+        Counter::from_now(CountReader::Near(server_count::CountReader::external(by)?), true)
     }
 
     fn from_now(mut reader: CountReader, declared: bool) -> Result<Counter, StartError> {
         // A log line may be written after its response is sent.
         let base = reader.read_settled(Nanos::from_millis(20), Nanos::from_secs(1))?;
-        let arrived = Some(served::Count::default());
+        let arrived = Some(server_count::Count::default());
         Ok(Counter { reader, base, patience: SETTLE, arrived, declared })
     }
 
@@ -92,12 +92,12 @@ impl Counter {
     /// What has been served and discarded since the last call, in requests, once that accounts for
     /// all `completed` requests of the session. `None` from the first time on at which it does not:
     /// the count of the whole session will say so too.
-    pub(crate) fn arrivals(&mut self, completed: u64) -> Option<served::Count> {
+    pub(crate) fn arrivals(&mut self, completed: u64) -> Option<server_count::Count> {
         let before = self.arrived.take()?;
         let patience = self.patience;
         let settled = self.reader.read_settled_from(self.base, completed, Nanos::ZERO, patience);
         let count = settled.ok()?;
-        let now = served::Count { served: self.in_requests(count, completed), ..count };
+        let now = server_count::Count { served: self.in_requests(count, completed), ..count };
         if now.served.checked_add(now.discarded) != Some(completed) {
             return None;
         }
@@ -107,7 +107,7 @@ impl Counter {
 
     /// The requests in a count of which each adds a fixed number. A remainder is rounded away from
     /// the expected number, so that only the exact count equals it.
-    fn in_requests(&self, count: served::Count, completed: u64) -> u64 {
+    fn in_requests(&self, count: server_count::Count, completed: u64) -> u64 {
         in_requests(
             count.served,
             self.reader.per_request(),
