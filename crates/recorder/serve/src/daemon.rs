@@ -14,6 +14,7 @@ use recordfile::{create_folder, refuse_foreign};
 use rustix::fs::Mode;
 use rustix::process::{Pid, kill_process};
 use sd_notify::NotifyState;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -39,6 +40,9 @@ const LAST_REQUESTS: Duration = Duration::from_secs(10);
 
 /// How long the last batch before a successor takes over may take.
 const LAST_BATCH: Duration = Duration::from_secs(10);
+
+/// How long tasks that do not end by themselves may take at the end.
+const LAST_TASKS: Duration = Duration::from_secs(1);
 
 /// How often to look whether it is written.
 const BATCH_TICK: Duration = Duration::from_millis(2);
@@ -92,7 +96,7 @@ pub fn run(
 ) -> Result<(), ServeError> {
     // Everything that is created from here on is for this user only.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let mut predecessor = Predecessor::find().map_err(ServeError::System)?;
+    let predecessor = Predecessor::find().map_err(ServeError::System)?;
     if predecessor.is_some() {
         // Finds out that the record cannot be used while the predecessor still serves it.
         drop(store::open(&options.place)?);
@@ -103,6 +107,26 @@ pub fn run(
     let metrics = Metrics::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(ServeError::System)?;
+    let ended = run_on(&runtime, options, predecessor, &readers, mounted, metrics, &tell);
+    // Ends the last tasks, and with them the way in. A read that gets no answer of the record would
+    // keep the process for ever.
+    runtime.shutdown_timeout(LAST_TASKS);
+    match ended? {
+        Some(threads) => threads.join(),
+        None => Ok(()),
+    }
+}
+
+/// Runs the daemon on a runtime; returns the threads that are to write the rest.
+fn run_on(
+    runtime: &Runtime,
+    options: &Options,
+    mut predecessor: Option<Predecessor>,
+    readers: &Readers,
+    mounted: Router,
+    metrics: Metrics,
+    tell: &impl Fn(Event<'_>),
+) -> Result<Option<Threads>, ServeError> {
     let entered = runtime.enter();
     let mut signals = Signals::new(options).map_err(ServeError::System)?;
     drop(entered);
@@ -124,13 +148,9 @@ pub fn run(
             let shared = Shared { readers, ingest, drops, access, databases };
             http::router(shared, mounted.clone())
         };
-        let served = serve(options, adopted, ingest, router, &tell, &mut signals, stops);
+        let served = serve(options, adopted, ingest, router, tell, &mut signals, stops);
         match runtime.block_on(served)? {
-            Ended::Stopped => {
-                // Ends the last tasks, and with them the way in.
-                runtime.shutdown_timeout(Duration::from_secs(1));
-                return threads.join();
-            }
+            Ended::Stopped => return Ok(Some(threads)),
             Ended::HandsOver(successor, handed) => {
                 let by = successor.id();
                 let handing = hand_over(threads, successor, handed, &mut signals);
@@ -142,7 +162,7 @@ pub fn run(
                             stop(by);
                         }
                         tell(Event::Replaced { by });
-                        return Ok(());
+                        return Ok(None);
                     }
                     // What is left is taken back, and stops in order.
                     Err(_) if stops => {}

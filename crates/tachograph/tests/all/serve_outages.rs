@@ -98,6 +98,31 @@ fn queries_that_nobody_waits_for_stop_and_give_their_places_to_others() {
 }
 
 #[test]
+fn a_database_that_neither_answers_nor_fails_is_reported_and_ends_no_acknowledgements() {
+    let place = Place::new();
+    let server = Throwaway::start(&["fsync=off"]).unwrap();
+    let url = server.database("serve").unwrap();
+    let running = daemon(&place, &url, &[]);
+    assert!(write(&running, "known", 0));
+    let is_stored = |count| {
+        let points = proofs::daemon::points(&url, &["known"]);
+        points.is_ok_and(|points| points == [count])
+    };
+    eventually("it is stored", || is_stored(1));
+    let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+    let mut locking = client.transaction().unwrap();
+    // What a writer needs that is suspended in its transaction. Readers do not wait for it.
+    locking.batch_execute("LOCK TABLE lane_run IN EXCLUSIVE MODE").unwrap();
+    assert!(write(&running, "known", 1));
+    eventually("the trouble is reported", || get(&running, "/health").contains(" 503 "));
+    assert!(write(&running, "known", 2), "it is acknowledged nevertheless");
+    drop(locking);
+    eventually("all is stored", || is_stored(3));
+    eventually("the trouble is over", || get(&running, "/health").contains(" 200 "));
+    running.stop().unwrap();
+}
+
+#[test]
 fn the_journal_fills_up_without_the_database_and_senders_go_on_when_it_is_back() {
     let place = Place::new();
     let mut server = Throwaway::start(&[]).unwrap();

@@ -46,14 +46,14 @@ pub(super) fn run(
     let engine = engine.map_err(|error| failed(error, options, state))?;
     let (replies, told) = channel();
     let keys = keys::start(&options.place, replies.clone())?;
-    std::thread::scope(|scope| {
+    store_thread::with(store, replies, |store| {
         let mut executor = Executor {
             options,
             state,
             metrics,
             journal: Arc::new(Mutex::new(session.journal)),
             follower: None,
-            store: store_thread::start(scope, store, replies),
+            store,
             keys,
             told,
             group: Group::default(),

@@ -27,6 +27,7 @@ pub(super) fn explain(place: &str, fresh: bool, error: &postgres::Error) -> Stor
         "55P03" | "40P01" | "23505" => StoreError::Busy { place },
         _ if *code == SqlState::ADMIN_SHUTDOWN
             || *code == SqlState::CRASH_SHUTDOWN
+            || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
             || code.code().starts_with("08") =>
         {
             StoreError::Lost { place }
