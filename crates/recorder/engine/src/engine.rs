@@ -139,12 +139,8 @@ impl<S: Clone + PartialEq> Engine<S> {
             (State::Ended, _) => Wants::Nothing,
             (_, Asking::Asked(_)) => pause,
             (State::Open(pace, goal), asking) => {
-                let hears = match pace {
-                    Pace::AtOnce => true,
-                    Pace::Full(_) => false,
-                    Pace::Behind(behind) => !behind.is_full(),
-                };
-                let hears = hears && matches!(goal, Goal::Serve | Goal::HandOver(_));
+                let hears = !matches!(pace, Pace::Full(_))
+                    && matches!(goal, Goal::Serve | Goal::HandOver(_));
                 let limit = match pace {
                     Pace::Behind(behind)
                         if behind.upto > after && !asking.is_pending() && !self.is_head_full() =>
@@ -603,5 +599,30 @@ impl<S: Clone + PartialEq> Engine<S> {
     fn end(&mut self, effects: &mut Effects<S>) {
         effects.extend(self.outgoing.batches().cloned().map(Effect::Shorten));
         self.state = State::Ended;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use series::Step;
+
+    use super::*;
+    use crate::behind::RUNS_MAX;
+    use crate::options::Options;
+
+    #[test]
+    fn an_end_is_heard_although_as_many_senders_as_possible_wait_in_the_journal() {
+        let options = EngineOptions {
+            journal_max: u64::MAX,
+            write_each: Duration::from_secs(5),
+            updates: Options::new(Step::from_secs(10).unwrap()),
+        };
+        let mut engine = Engine::of_pieces(options, 0, Now::default());
+        let mut behind = Behind::new(0);
+        (1..=RUNS_MAX as u64).for_each(|position| behind.add(position, 1, position % 2));
+        engine.state = State::Open(Pace::Behind(behind), Goal::Serve);
+        engine.asking = Asking::Failed(Duration::MAX);
+        assert!(engine.is_full(), "senders are to wait");
+        assert_eq!(engine.wants(), Wants::Message(TICK), "the end comes in place of a message");
     }
 }
