@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use proofs::daemon::{Daemon, over_tcp, points};
 use rustix::process::Signal;
 
-use crate::support::daemon::serve;
+use crate::support::daemon::{figure, serve};
 use crate::support::{Place, TACHOGRAPH, ask, eventually, lines, status};
 
 fn write(at: &str, name: &str, second: u64) -> String {
@@ -107,6 +107,26 @@ fn what_a_journal_on_a_full_disk_does_not_take_is_not_acknowledged() {
     let record = place.path("record.sqlite");
     let found = points(record.to_str().unwrap(), &["full", "lost.to.the.sender"]).unwrap();
     assert_eq!(found, [50 * acknowledged as i64, 0]);
+}
+
+#[test]
+fn datagrams_that_a_journal_on_a_full_disk_does_not_take_are_counted() {
+    let place = Place::new();
+    let args = "--journal disk/j --graphite udp://127.0.0.1:0 --write-each 1h";
+    let daemon = on_small_disk(&place, "300k", args);
+    let _shell = Shell(&place);
+    let at = daemon.at("tcp://", 0);
+    eventually("the disk is full", || status(&write(&at, "full", 0)) == 503);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let text: String = (0..500).map(|i| format!("lost.to.the.sender {i} {now}\n")).collect();
+    socket.send_to(text.as_bytes(), daemon.at("udp://", 0)).unwrap();
+    let lines = "tachograph_lines_total{way=\"graphite_datagram\"}";
+    eventually("the datagram has arrived", || figure(&daemon, lines) == Some(500.0));
+    let refused = "tachograph_refused_lines_total{way=\"graphite_datagram\",\
+                   sender=\"127.0.0.1\",reason=\"journal\"}";
+    assert_eq!(figure(&daemon, refused), Some(500.0));
+    daemon.stop().unwrap();
 }
 
 #[test]

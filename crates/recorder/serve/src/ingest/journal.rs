@@ -14,6 +14,9 @@ use std::sync::atomic::Ordering;
 /// A commit waits for no further messages once it has this many bytes.
 const GROUP_BYTES: usize = 8 << 20;
 
+/// Name of the reason for refusing lines that could not be written to the journal.
+const JOURNAL: &str = "journal";
+
 /// Messages on disk.
 #[derive(Debug, Default)]
 pub(super) struct Group {
@@ -65,10 +68,16 @@ pub(super) fn run(
                 metrics.journal_errors.inc();
                 drop(journal);
                 let why = error.to_string();
-                for message in group {
-                    let answer = message.answer.map(|to| to.send(Answer::Failed(why.clone())));
-                    // A sender that is gone does not wait for its answer.
-                    drop(answer);
+                for Message { answer, sender, lines, .. } in group {
+                    match answer {
+                        // A sender that is gone does not wait for its answer.
+                        Some(to) => _ = to.send(Answer::Failed(why.clone())),
+                        // The sender of a datagram is told nothing.
+                        None => {
+                            let lines = memchr::memchr_iter(b'\n', &lines).count() as u64;
+                            metrics.refuse_at_once(&sender, JOURNAL, lines);
+                        }
+                    }
                 }
             }
         }
