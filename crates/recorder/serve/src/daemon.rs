@@ -24,19 +24,23 @@ use crate::handover::{NoSuccessor, Predecessor, Successor};
 use crate::handover_item::{Activation, HandoverItem, ItemKind};
 use crate::http::Shared;
 use crate::ingest::{Ingest, Threads};
-use crate::local_user::LocalUsers;
-use crate::metrics::{ByWay, Metrics, NOT_ALLOWED, Sender, Way};
+use crate::listener::{Listener, all};
+use crate::metrics::Metrics;
 use crate::phase::Phase;
-use crate::places::{GAVE_WAY, Place, Places};
-use crate::plaintext::Connection;
+use crate::places::Places;
 use crate::service::Service;
-use crate::sockets::{Bound, Stream, name_of};
-use crate::{
-    Access, Address, Options, Readers, ServeError, Tls, activation, http, ingest, requests,
-};
+use crate::sockets::Bound;
+use crate::unavailable::{Reason, Unavailable};
+use crate::{Address, Options, Readers, ServeError, activation, http, ingest};
 
-/// How long requests in progress may take when the daemon stops, or is replaced.
-const LAST_REQUESTS: Duration = Duration::from_secs(10);
+/// Time between two attempts to open a record that is not available.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How long a start may take until HTTP is answered without the record.
+const START_MAX: Duration = Duration::from_secs(10);
+
+/// How long systemd is asked to wait for the next word of a start that takes long, in microseconds.
+const WAIT_FOR_START_US: u32 = 60_000_000;
 
 /// How long the last batch before a successor takes over may take.
 const LAST_BATCH: Duration = Duration::from_secs(10);
@@ -47,14 +51,13 @@ const LAST_TASKS: Duration = Duration::from_secs(1);
 /// How often to look whether it is written.
 const BATCH_TICK: Duration = Duration::from_millis(2);
 
-/// Pause after a connection could not be accepted, for example because too many files are open.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
 /// What a person should know of a running daemon.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// It listens on these addresses.
     Listening(&'a [Address]),
+    /// It does not listen yet, because the record is not available for this reason.
+    Unavailable(&'a str),
     /// Another process has taken over.
     Replaced {
         /// Its process id.
@@ -136,9 +139,15 @@ fn run_on(
         None => activation::take(options)?,
     };
     loop {
-        let adopted = runtime.block_on(adopt(options, left))?;
+        let mut adopted = runtime.block_on(adopt(options, left))?;
         prepare(&options.journal)?;
-        let (ingest, threads) = ingest::start(options.ingest(), metrics.clone())?;
+        let start = match predecessor {
+            Some(_) => Start::OfSuccessor,
+            None if stops => Start::ToStop,
+            None => Start::Alone,
+        };
+        let begun = begin(options, &metrics, &mut adopted, start, &mut signals, tell);
+        let Some((ingest, threads)) = runtime.block_on(begun)? else { return Ok(None) };
         if let Some(predecessor) = predecessor.take() {
             predecessor.confirm();
         }
@@ -171,6 +180,126 @@ fn run_on(
             }
         }
     }
+}
+
+/// When the way in is started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// No other process serves, so it waits for a record that is not available.
+    Alone,
+    /// A predecessor goes on if it fails.
+    OfSuccessor,
+    /// Only what is left is to be written.
+    ToStop,
+}
+
+/// Starts the way in. While the record is not available, this is tried again, and HTTP is answered
+/// with the reason. `None` if the daemon is told to stop before it has begun.
+///
+/// # Errors
+/// Those of the way in, except for a record that may be available later; and of a stop meanwhile.
+async fn begin(
+    options: &Options,
+    metrics: &Metrics,
+    adopted: &mut Adopted,
+    start: Start,
+    signals: &mut Signals,
+    tell: &impl Fn(Event<'_>),
+) -> Result<Option<(Ingest, Threads)>, ServeError> {
+    let mut answering: Option<Unavailable> = None;
+    let mut why = None;
+    loop {
+        let (way_in, counted) = (options.ingest(), metrics.clone());
+        let mut starting = tokio::task::spawn_blocking(|| ingest::start(way_in, counted));
+        let started = loop {
+            tokio::select! {
+                started = &mut starting => break started.unwrap_or(Err(ServeError::Panicked)),
+                () = signals.stopped() => return why.map_or(Ok(None), |why| Err(unwritten(options, why))),
+                () = tokio::time::sleep(START_MAX) => {
+                    let slow = "the record does not answer, or the journal is long".to_owned();
+                    match start {
+                        Start::Alone => {}
+                        Start::OfSuccessor => continue,
+                        Start::ToStop => return Err(unwritten(options, slow)),
+                    }
+                    let text = why.clone().unwrap_or(slow);
+                    answer_without(&mut answering, text, options, metrics, adopted);
+                }
+            }
+        };
+        let error = match started {
+            Ok(started) => {
+                if let Some(answering) = answering {
+                    adopted.connections.extend(answering.end().await);
+                }
+                return Ok(Some(started));
+            }
+            Err(ServeError::Store(error)) if start == Start::Alone && error.is_passing() => error,
+            Err(error) => return Err(error),
+        };
+        let text = error.to_string();
+        // The reason may change while the record is being started; that is told over HTTP.
+        if why.is_none() {
+            tell(Event::Unavailable(&text));
+        }
+        answer_without(&mut answering, text.clone(), options, metrics, adopted);
+        why = Some(text);
+        tokio::select! {
+            () = tokio::time::sleep(RETRY) => {}
+            () = signals.stopped() => return Err(unwritten(options, why.unwrap_or_default())),
+        }
+    }
+}
+
+/// Answers HTTP with the reason why there is no record, and tells it systemd, which would end a start
+/// that takes long.
+fn answer_without(
+    answering: &mut Option<Unavailable>,
+    why: String,
+    options: &Options,
+    metrics: &Metrics,
+    adopted: &mut Adopted,
+) {
+    let wait = NotifyState::ExtendTimeoutUsec(WAIT_FOR_START_US);
+    // A daemon whose successor has failed is watched already.
+    let _ = sd_notify::notify(&[NotifyState::Status(&why), wait, NotifyState::Watchdog]);
+    if let Some(answering) = answering {
+        return answering.tell(why);
+    }
+    let reason = Reason::new(why);
+    let router = reason.router(&options.access, metrics);
+    let sockets = adopted.sockets.iter().filter(|known| known.service == Service::Http);
+    let mut connections =
+        adopted.connections.extract_if(.., |left| matches!(left.what, ItemKind::Http { .. }));
+    let listeners = sockets.filter_map(|known| {
+        let Listening { service, wanted, given, .. } = known;
+        // Without another descriptor, clients wait.
+        let socket = known.socket.again(wanted).ok()?;
+        let adopted = connections.by_ref().collect();
+        Some(listener(options, *service, wanted.clone(), *given, socket, router.clone(), adopted))
+    });
+    let listeners = listeners.collect();
+    *answering = Some(Unavailable::new(reason, listeners, metrics));
+}
+
+fn unwritten(options: &Options, error: String) -> ServeError {
+    ServeError::Unwritten { journal: options.journal.clone(), error }
+}
+
+/// A listener of a socket, which continues connections that were accepted before.
+fn listener(
+    options: &Options,
+    service: Service,
+    wanted: Address,
+    given: Activation,
+    socket: Bound,
+    router: Router,
+    adopted: Vec<HandoverItem>,
+) -> Listener {
+    let Options { connections_max, connections_of_sender_max, .. } = *options;
+    let places = Places::new(connections_max, connections_of_sender_max);
+    let access = options.access.clone();
+    Listener { service, wanted, given, socket, router, access, places, adopted }
 }
 
 /// Hands everything over to a successor; gives up if this process is told to stop meanwhile. Returns
@@ -308,9 +437,13 @@ impl Signals {
         }
     }
 
-    /// Waits until the daemon is to stop, whatever other signals come before.
+    /// Waits until the daemon is to stop. A successor that is wanted meanwhile is started later.
     async fn stopped(&mut self) {
-        while !self.stops().await {}
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.hangup.recv(), if !self.replace_on_hangup => {}
+        }
     }
 }
 
@@ -348,9 +481,6 @@ async fn serve(
                 );
             }
             (known, socket) => {
-                let Options { connections_max, connections_of_sender_max, .. } = *options;
-                let places = Places::new(connections_max, connections_of_sender_max);
-                let (router, access) = (router.clone(), options.access.clone());
                 // The first listener of a service continues the connections of all.
                 let mine = |left: &mut HandoverItem| match &left.what {
                     ItemKind::Socket { .. } => false,
@@ -358,8 +488,8 @@ async fn serve(
                     ItemKind::Http { .. } => service == Service::Http,
                 };
                 let adopted = adopted.extract_if(.., mine).collect();
-                let listener =
-                    Listener { service, wanted, given, socket, router, access, places, adopted };
+                let router = router.clone();
+                let listener = listener(options, service, wanted, given, socket, router, adopted);
                 let tasks = if known.is_some() { &mut lines } else { &mut http };
                 tasks.spawn(listener.run(ingest, phases));
             }
@@ -368,7 +498,7 @@ async fn serve(
     tell(Event::Listening(&addresses));
     // Does nothing without systemd. After a restart the main process has a new id.
     let main = NotifyState::MainPid(std::process::id());
-    let _ = sd_notify::notify(&[NotifyState::Ready, main]);
+    let _ = sd_notify::notify(&[NotifyState::Ready, main, NotifyState::Status("serving")]);
     let state = ingest.state.clone();
     loop {
         // Without one of its threads, the daemon would refuse everything for ever.
@@ -439,173 +569,11 @@ async fn write_last(ingest: &Ingest) -> Result<(), String> {
     Ok(())
 }
 
-/// The connection with TLS, if it needs it. A client that does not agree in time, or before the
-/// daemon ends, has sent no request.
-async fn secured(
-    stream: Stream,
-    tls: Option<&Tls>,
-    phase: &mut watch::Receiver<Phase>,
-) -> Option<Stream> {
-    match (stream, tls) {
-        (Stream::Tcp(stream), Some(tls)) => tokio::select! {
-            accepted = tls.accept(stream) => Some(Stream::Tls(Box::new(accepted.ok()?))),
-            _ = phase.wait_for(|phase| *phase != Phase::Run) => None,
-        },
-        (stream, _) => Some(stream),
-    }
-}
-
-/// What all tasks leave.
-async fn all(tasks: &mut JoinSet<Vec<HandoverItem>>) -> Vec<HandoverItem> {
-    let mut left = Vec::new();
-    while let Some(ended) = tasks.join_next().await {
-        left.extend(ended.unwrap_or_default());
-    }
-    left
-}
-
 fn remove_sockets(addresses: &[Address]) {
     for address in addresses {
         if let Address::Unix(path) | Address::UnixDatagram(path) = address {
             // Another process may have removed it.
             let _ = fs::remove_file(path);
-        }
-    }
-}
-
-/// A socket that accepts connections.
-struct Listener {
-    service: Service,
-    wanted: Address,
-    given: Activation,
-    socket: Bound,
-    router: Router,
-    access: Access,
-    places: Places,
-    /// Connections that a predecessor has accepted.
-    adopted: Vec<HandoverItem>,
-}
-
-impl Listener {
-    /// Accepts connections until the daemon stops, and waits for their ends. Returns what a
-    /// successor takes over.
-    async fn run(mut self, ingest: Ingest, mut phase: watch::Receiver<Phase>) -> Vec<HandoverItem> {
-        let mut connections = JoinSet::new();
-        let mut left = Vec::new();
-        let users = LocalUsers::new();
-        for adopted in std::mem::take(&mut self.adopted) {
-            let HandoverItem { fd, what } = adopted;
-            // A connection that is closed by now cannot be used.
-            let Ok(stream) = Stream::adopted(fd) else { continue };
-            let place = self.places.keep(stream.holder(what.sender(), &users));
-            self.spawn(&mut connections, stream, what, place, &ingest, &phase);
-        }
-        let is_over = |service: Service, phase: Phase| match phase {
-            Phase::Run => false,
-            Phase::Drain => service == Service::Http,
-            Phase::HandOver | Phase::Stop => true,
-        };
-        loop {
-            let service = self.service;
-            let accepted = tokio::select! {
-                _ = phase.wait_for(|phase| is_over(service, *phase)) => break,
-                accepted = self.socket.accept() => accepted,
-                Some(ended) = connections.join_next() => {
-                    // Connections end for a successor only with the listener.
-                    left.extend(ended.ok().flatten());
-                    continue;
-                }
-            };
-            let Ok((stream, sender)) = accepted else {
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            };
-            let place = match sender {
-                Some(sender) if !self.access.allows(sender) => Err(NOT_ALLOWED),
-                sender => self.places.take(stream.holder(sender, &users)),
-            };
-            let sender = name_of(sender);
-            let place = match place {
-                Ok(place) => place,
-                Err(reason) => {
-                    let way = service.lines().map_or(Way::http, |(_, way, _)| way);
-                    ingest.metrics.turn_away(&Sender { way, name: sender.into() }, reason);
-                    stream.abort();
-                    continue;
-                }
-            };
-            let what = match service {
-                Service::Http => ItemKind::Http { sender, ahead: Vec::new() },
-                _ => ItemKind::Lines { service, sender, half: Vec::new(), skipping: false },
-            };
-            self.spawn(&mut connections, stream, what, place, &ingest, &phase);
-        }
-        if *phase.borrow() == Phase::Stop {
-            // New connections are refused from now on.
-            drop(self.socket);
-        } else if let Ok(fd) = self.socket.into_fd() {
-            let (service, wanted, given) = (self.service, self.wanted.to_string(), self.given);
-            let what = ItemKind::Socket { service, wanted, given };
-            left.push(HandoverItem { fd, what });
-        }
-        let answered = async {
-            while let Some(ended) = connections.join_next().await {
-                left.extend(ended.ok().flatten());
-            }
-        };
-        // Requests that are still in progress then are given up with their tasks.
-        let _ = tokio::time::timeout(LAST_REQUESTS, answered).await;
-        left
-    }
-
-    fn spawn(
-        &self,
-        connections: &mut JoinSet<Option<HandoverItem>>,
-        stream: Stream,
-        what: ItemKind,
-        place: Place,
-        ingest: &Ingest,
-        phase: &watch::Receiver<Phase>,
-    ) {
-        let (ingest, mut phase) = (ingest.clone(), phase.clone());
-        let (place, metrics) = (Arc::new(place), ingest.metrics.clone());
-        let held = place.clone();
-        match what {
-            ItemKind::Lines { service, sender, half, skipping } => {
-                let Some((format, way, _)) = service.lines() else { return };
-                let sender = Sender { way, name: sender.into() };
-                let known = sender.clone();
-                let connection =
-                    Connection { stream, sender, service, format, half, skipping, place };
-                connections.spawn(async move {
-                    let left = connection.run(ingest, phase).await;
-                    if held.is_lost() {
-                        metrics.turn_away(&known, GAVE_WAY);
-                    }
-                    left
-                });
-            }
-            ItemKind::Http { sender, ahead } => {
-                let labels = ByWay { way: Way::http };
-                let open = ingest.metrics.connections.get_or_create(&labels).clone();
-                let router = self.router.clone();
-                // Only the router needs the way in.
-                drop(ingest);
-                let tls = self.access.tls.clone();
-                connections.spawn(async move {
-                    let stream = secured(stream, tls.as_ref(), &mut phase).await?;
-                    let known = Sender { way: Way::http, name: sender.as_str().into() };
-                    open.inc();
-                    let left = requests::answer(stream, ahead, sender, router, phase, place);
-                    let left = left.await;
-                    open.dec();
-                    if held.is_lost() {
-                        metrics.turn_away(&known, GAVE_WAY);
-                    }
-                    left
-                });
-            }
-            ItemKind::Socket { .. } => {}
         }
     }
 }

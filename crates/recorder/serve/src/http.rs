@@ -48,16 +48,21 @@ pub(crate) fn router(shared: Shared, mounted: Router) -> Router {
     let ingest = shared.ingest.clone();
     let (metrics, access) = (ingest.metrics.clone(), shared.access.clone());
     let (readers, databases) = (shared.readers.clone(), shared.databases.clone());
-    let guarded = middleware::from_fn_with_state((access, metrics.clone()), guard);
-    Router::new()
+    let paths = Router::new()
         .route("/health", get(health))
         .route("/metrics", get(show_metrics))
         .with_state(shared)
         .merge(influx::router(ingest.clone(), readers, databases))
         .merge(remote_write::router(ingest.clone()))
         .merge(otlp::router(ingest))
-        .merge(mounted.layer(middleware::from_fn(while_wanted)))
-        .layer(guarded)
+        .merge(mounted.layer(middleware::from_fn(while_wanted)));
+    with_guard(paths, access, metrics)
+}
+
+/// Paths for those who may ask, whose requests are counted.
+pub(crate) fn with_guard(paths: Router, access: Access, metrics: Metrics) -> Router {
+    paths
+        .layer(middleware::from_fn_with_state((access, metrics.clone()), guard))
         .layer(middleware::from_fn_with_state(metrics, count))
 }
 

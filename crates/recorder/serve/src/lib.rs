@@ -36,6 +36,7 @@ mod handover_item;
 mod http;
 mod influx;
 mod ingest;
+mod listener;
 mod local_user;
 mod metrics;
 mod options;
@@ -51,6 +52,7 @@ mod secrets;
 mod service;
 mod sockets;
 mod tls;
+mod unavailable;
 
 use std::path::{Path, PathBuf};
 
