@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::datagrams::{Datagrams, Drops};
-use crate::handover::{NoSuccessor, Predecessor, Successor};
+use crate::handover::{Ending, NoSuccessor, Predecessor, Successor};
 use crate::handover_item::{Activation, HandoverItem, ItemKind};
 use crate::http::Shared;
 use crate::ingest::{Ingest, Threads};
@@ -148,8 +148,9 @@ fn run_on(
         };
         let begun = begin(options, &metrics, &mut adopted, start, &mut signals, tell);
         let Some((ingest, threads)) = runtime.block_on(begun)? else { return Ok(None) };
-        if let Some(predecessor) = predecessor.take() {
+        if let Some(mut predecessor) = predecessor.take() {
             predecessor.confirm();
+            adopted.predecessor = Some(predecessor);
         }
         let router = |ingest: &Ingest, drops: &Arc<Mutex<Vec<Drops>>>| {
             let (readers, ingest, drops) = (readers.clone(), ingest.clone(), drops.clone());
@@ -166,16 +167,19 @@ fn run_on(
                 let done;
                 (done, left, stops) = runtime.block_on(handing)?;
                 match done {
-                    Ok(()) => {
+                    Handed::Over => {
                         if stops {
                             stop(by);
                         }
                         tell(Event::Replaced { by });
                         return Ok(None);
                     }
+                    Handed::ToDead(ending) => {
+                        return Err(ServeError::Successor { id: by, how: ending.to_string() });
+                    }
                     // What is left is taken back, and stops in order.
-                    Err(_) if stops => {}
-                    Err(error) => tell(Event::NotReplaced(error)),
+                    Handed::Back(_) if stops => {}
+                    Handed::Back(error) => tell(Event::NotReplaced(error)),
                 }
             }
         }
@@ -302,20 +306,37 @@ fn listener(
     Listener { service, wanted, given, socket, router, access, places, adopted }
 }
 
+/// What became of a handover.
+enum Handed {
+    /// The successor serves.
+    Over,
+    /// It has ended although everything belonged to it.
+    ToDead(Ending),
+    /// There is no successor, for this reason.
+    Back(String),
+}
+
 /// Hands everything over to a successor; gives up if this process is told to stop meanwhile. Returns
-/// why there is no successor, what was to be handed over, and whether to stop.
+/// what became of it, what is left, and whether to stop.
 async fn hand_over(
     threads: Threads,
     successor: Successor,
     left: Vec<HandoverItem>,
     signals: &mut Signals,
-) -> Result<(Result<(), String>, Vec<HandoverItem>, bool), ServeError> {
+) -> Result<(Handed, Vec<HandoverItem>, bool), ServeError> {
     let give_up = Arc::new(AtomicBool::new(false));
     let asked = give_up.clone();
     let mut handing = tokio::task::spawn_blocking(move || {
         let joined = threads.join().map_err(|error| error.to_string());
         let hand_over = || successor.hand_over(&left, &asked).map_err(|error| error.to_string());
-        (joined.and_then(|()| hand_over()), left)
+        match joined.and_then(|()| hand_over()) {
+            Ok(heir) => {
+                // A connection ends only when no process has it.
+                drop(left);
+                (heir.serves(&asked).map_or_else(Handed::ToDead, |()| Handed::Over), Vec::new())
+            }
+            Err(error) => (Handed::Back(error), left),
+        }
     });
     let ended = tokio::select! {
         ended = &mut handing => ended,
@@ -355,6 +376,8 @@ fn prepare(journal: &Path) -> Result<(), ServeError> {
 struct Adopted {
     sockets: Vec<Listening>,
     connections: Vec<HandoverItem>,
+    /// Who is told that they are served.
+    predecessor: Option<Predecessor>,
 }
 
 /// Binds all sockets, except for those that were handed over, so that a second daemon ends before
@@ -404,7 +427,7 @@ async fn adopt(options: &Options, left: Vec<HandoverItem>) -> Result<Adopted, Se
         let address = socket.address(&wanted).map_err(failed)?;
         listening.push(Listening { service, wanted, address, socket, given });
     }
-    Ok(Adopted { sockets: listening, connections })
+    Ok(Adopted { sockets: listening, connections, predecessor: None })
 }
 
 /// The signals to which the daemon listens.
@@ -462,7 +485,7 @@ async fn serve(
     let (phase, phases) = watch::channel(Phase::Run);
     let (mut http, mut lines) = (JoinSet::new(), JoinSet::new());
     let (mut addresses, mut own) = (Vec::new(), Vec::new());
-    let Adopted { sockets, connections: mut adopted } = adopted;
+    let Adopted { sockets, connections: mut adopted, predecessor } = adopted;
     for Listening { service, wanted, address, socket, given } in sockets {
         if given == Activation::No {
             own.push(address.clone());
@@ -499,6 +522,9 @@ async fn serve(
     // Does nothing without systemd. After a restart the main process has a new id.
     let main = NotifyState::MainPid(std::process::id());
     let _ = sd_notify::notify(&[NotifyState::Ready, main, NotifyState::Status("serving")]);
+    if let Some(predecessor) = predecessor {
+        predecessor.serves();
+    }
     let state = ingest.state.clone();
     loop {
         // Without one of its threads, the daemon would refuse everything for ever.

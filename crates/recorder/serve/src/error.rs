@@ -76,6 +76,17 @@ pub enum ServeError {
         /// The error of the store.
         error: String,
     },
+    /// The process that has taken over is dead.
+    #[error(
+        "process {id} has taken over, but does not serve: {how}; what was acknowledged is in the \
+         journal: start the daemon again"
+    )]
+    Successor {
+        /// Its id.
+        id: u32,
+        /// What became of it.
+        how: String,
+    },
     /// A thread has panicked.
     #[error(
         "a thread of the daemon panicked: please report this as a bug; what was acknowledged \

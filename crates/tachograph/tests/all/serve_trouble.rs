@@ -154,7 +154,10 @@ fn systemd_is_told_that_the_daemon_works_and_so_does_a_successor() {
     told("WATCHDOG=1");
     told("WATCHDOG=1");
     daemon.replace().unwrap();
-    told("MAINPID=");
+    // The predecessor has ended: by now systemd knows another process.
+    socket.set_nonblocking(true).unwrap();
+    assert!(told("MAINPID=").contains(&format!("MAINPID={}", daemon.id())));
+    socket.set_nonblocking(false).unwrap();
     told("WATCHDOG=1");
     told("WATCHDOG=1");
     daemon.stop().unwrap();
@@ -373,6 +376,22 @@ fn sigterm_works_while_a_successor_stalls() {
         asked.elapsed()
     );
     assert!(has_ended(&place), "it was killed");
+}
+
+#[test]
+fn a_successor_that_dies_with_everything_is_reported_so_that_systemd_starts_another() {
+    let place = Place::new();
+    let daemon = exchangeable(&place, &["--no-graphite"]);
+    // It takes over, and ends instead of serving.
+    let dies = "#!/bin/sh\nprintf RO >&0\nhead -c 1 >got\n\
+                until tail -c 1 got | grep -q Y; do head -c 1 >>got; done\nexit 3\n";
+    exchange(&place, dies);
+    daemon.signal(Signal::USR2).unwrap();
+    let (status, said) = daemon.ended().unwrap();
+    assert_eq!(status, Some(2), "{said}");
+    let ends = "has taken over, but does not serve: it ended with exit status: 3; what was \
+                acknowledged is in the journal: start the daemon again";
+    assert!(said.trim_end().ends_with(ends), "{said}");
 }
 
 #[test]
