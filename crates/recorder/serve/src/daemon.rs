@@ -366,7 +366,7 @@ fn prepare(journal: &Path) -> Result<(), ServeError> {
     // Another user may have been quicker. What belongs to us now, others cannot replace.
     refuse_foreign(journal)?;
     let found = fs::metadata(journal).map_err(failed)?;
-    match Mode::from_raw_mode(found.mode()).contains(Mode::WOTH) {
+    match Mode::from_raw_mode(found.mode()).intersects(Mode::WGRP | Mode::WOTH) {
         true => Err(ServeError::OpenFolder(journal.to_owned())),
         false => Ok(()),
     }

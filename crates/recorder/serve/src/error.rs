@@ -35,10 +35,10 @@ pub enum ServeError {
     /// The journal, or a socket, would be at a path that another user controls.
     #[error(transparent)]
     Foreign(#[from] recordfile::Foreign),
-    /// Every user can create files in the folder of the journal.
+    /// Other users can create or remove files in the folder of the journal.
     #[error(
-        "everyone can create files in the folder {folder} of the journal: chmod o-w {folder}, or \
-         choose another --journal",
+        "other users can change the folder {folder} of the journal: chmod go-w {folder}, or choose \
+         another --journal",
         folder = .0.display()
     )]
     OpenFolder(PathBuf),

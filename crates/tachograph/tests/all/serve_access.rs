@@ -520,6 +520,12 @@ fn links_of_other_users_in_a_shared_folder_are_not_followed() {
         let ended = place.run(&args);
         assert_eq!((ended.status, ended.err), (Some(2), said), "{args:?}");
     }
+    let refused = foreign("points.refused");
+    std::fs::write(shared.join("points"), "no point\n").unwrap();
+    let file = shared.join("points");
+    let ended = place.run(&["import", "--format", "graphite", file.to_str().unwrap()]);
+    assert_eq!(ended.status, Some(2), "{ended:?}");
+    ended.says(&format!("{refused} is a symbolic link of another user (uid 65534)"));
     let found = |folder: PathBuf| std::fs::read_dir(folder).unwrap().count();
     assert_eq!([found(place.path("target")), found(place.path("target/folder"))], [2, 0]);
 }
@@ -558,14 +564,16 @@ fn record_journal_and_sockets_are_private_whatever_the_umask() {
     let daemon = start(&[]);
     assert_eq!(mode(&place.path("record.sqlite-wal")), 0o644);
     daemon.stop().unwrap();
-    std::fs::set_permissions(&journal, PermissionsExt::from_mode(0o777)).unwrap();
-    let ended = place.run(&["serve", "--http", &unix, "--no-graphite"]);
-    let said = format!(
-        "error: everyone can create files in the folder {0} of the journal: chmod o-w {0}, or \
-         choose another --journal\n",
-        journal.display()
-    );
-    assert_eq!((ended.status, ended.err), (Some(2), said));
+    for open in [0o777, 0o770] {
+        std::fs::set_permissions(&journal, PermissionsExt::from_mode(open)).unwrap();
+        let ended = place.run(&["serve", "--http", &unix, "--no-graphite"]);
+        let said = format!(
+            "error: other users can change the folder {0} of the journal: chmod go-w {0}, or \
+             choose another --journal\n",
+            journal.display()
+        );
+        assert_eq!((ended.status, ended.err), (Some(2), said), "{open:o}");
+    }
 }
 
 #[test]
