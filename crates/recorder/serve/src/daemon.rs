@@ -24,7 +24,7 @@ use crate::handover::{Ending, NoSuccessor, Predecessor, Successor};
 use crate::handover_item::{Activation, HandoverItem, ItemKind};
 use crate::http::Shared;
 use crate::ingest::{Ingest, Threads};
-use crate::listener::{Listener, all};
+use crate::listener::{Listener, all, dead};
 use crate::metrics::Metrics;
 use crate::phase::Phase;
 use crate::places::Places;
@@ -78,7 +78,8 @@ struct Listening {
 
 /// Why a round of serving ended.
 enum Ended {
-    Stopped,
+    /// It was told to, or had to.
+    Stopped(Result<(), ServeError>),
     HandsOver(Successor, Vec<HandoverItem>),
 }
 
@@ -115,12 +116,20 @@ pub fn run(
     // keep the process for ever.
     runtime.shutdown_timeout(LAST_TASKS);
     match ended? {
-        Some(threads) => threads.join(),
+        Some(Rest { threads, result }) => threads.join().and(result),
         None => Ok(()),
     }
 }
 
-/// Runs the daemon on a runtime; returns the threads that are to write the rest.
+/// What is left of a daemon that listens no more, and has no successor.
+struct Rest {
+    /// They write what has arrived.
+    threads: Threads,
+    /// Whether it was told to stop, or had to.
+    result: Result<(), ServeError>,
+}
+
+/// Runs the daemon on a runtime until it listens no more.
 fn run_on(
     runtime: &Runtime,
     options: &Options,
@@ -129,7 +138,7 @@ fn run_on(
     mounted: Router,
     metrics: Metrics,
     tell: &impl Fn(Event<'_>),
-) -> Result<Option<Threads>, ServeError> {
+) -> Result<Option<Rest>, ServeError> {
     let entered = runtime.enter();
     let mut signals = Signals::new(options).map_err(ServeError::System)?;
     drop(entered);
@@ -160,7 +169,7 @@ fn run_on(
         };
         let served = serve(options, adopted, ingest, router, tell, &mut signals, stops);
         match runtime.block_on(served)? {
-            Ended::Stopped => return Ok(Some(threads)),
+            Ended::Stopped(result) => return Ok(Some(Rest { threads, result })),
             Ended::HandsOver(successor, handed) => {
                 let by = successor.id();
                 let handing = hand_over(threads, successor, handed, &mut signals);
@@ -526,12 +535,22 @@ async fn serve(
         predecessor.serves();
     }
     let state = ingest.state.clone();
+    let mut result = Ok(());
     loop {
-        // Without one of its threads, the daemon would refuse everything for ever.
+        // Without one of its threads, the daemon would refuse everything for ever; without one of its
+        // listeners, it would not hear some senders.
         stops = stops
             || tokio::select! {
                 stops = signals.stops() => stops,
                 () = state.ended.notified() => true,
+                error = dead(&mut http) => {
+                    result = Err(error);
+                    true
+                }
+                error = dead(&mut lines) => {
+                    result = Err(error);
+                    true
+                }
             };
         if stops {
             // The receivers are gone only if all tasks have ended.
@@ -540,7 +559,7 @@ async fn serve(
             all(&mut http).await;
             all(&mut lines).await;
             remove_sockets(&own);
-            return Ok(Ended::Stopped);
+            return Ok(Ended::Stopped(result));
         }
         let started = tokio::select! {
             started = start(&options.program) => started,

@@ -76,6 +76,12 @@ pub enum ServeError {
         /// The error of the store.
         error: String,
     },
+    /// A socket cannot be read any more.
+    #[error(
+        "a socket cannot be read any more, so the daemon has stopped in order: start it again, and \
+         please report this as a bug"
+    )]
+    Deaf,
     /// The process that has taken over is dead.
     #[error(
         "process {id} has taken over, but does not serve: {how}; what was acknowledged is in the \

@@ -16,7 +16,7 @@ use crate::places::{GAVE_WAY, Place, Places};
 use crate::plaintext::Connection;
 use crate::service::Service;
 use crate::sockets::{Bound, Stream, name_of};
-use crate::{Access, Address, Tls, requests};
+use crate::{Access, Address, ServeError, Tls, requests};
 
 /// How long requests in progress may take when the daemon stops, or is replaced.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
@@ -182,6 +182,15 @@ async fn secured(
     }
 }
 
+/// Waits until a task ends that was not told to.
+pub(crate) async fn dead(tasks: &mut JoinSet<Vec<HandoverItem>>) -> ServeError {
+    match tasks.join_next().await {
+        Some(Ok(_)) => ServeError::Deaf,
+        Some(Err(_)) => ServeError::Panicked,
+        None => std::future::pending().await,
+    }
+}
+
 /// What all tasks leave.
 pub(crate) async fn all(tasks: &mut JoinSet<Vec<HandoverItem>>) -> Vec<HandoverItem> {
     let mut left = Vec::new();
@@ -189,4 +198,23 @@ pub(crate) async fn all(tasks: &mut JoinSet<Vec<HandoverItem>>) -> Vec<HandoverI
         left.extend(ended.unwrap_or_default());
     }
     left
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_ends_without_being_told_is_an_error() {
+        let mut tasks = JoinSet::new();
+        assert!(dead(&mut tasks).now_or_never().is_none(), "there is none");
+        tasks.spawn(std::future::pending());
+        assert!(dead(&mut tasks).now_or_never().is_none(), "it works");
+        tasks.spawn(async { panic!("as asked") });
+        assert!(matches!(dead(&mut tasks).await, ServeError::Panicked));
+        tasks.spawn(async { Vec::new() });
+        assert!(matches!(dead(&mut tasks).await, ServeError::Deaf));
+    }
 }

@@ -1,7 +1,6 @@
 //! The thread that writes the journal.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 use std::sync::mpsc::SyncSender;
 
 use tokio::sync::mpsc::Receiver;
@@ -44,7 +43,7 @@ pub(super) fn run(
             length += message.lines.len();
             group.push(message);
         }
-        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = state.hold(journal);
         let written = group.iter().try_for_each(|message| {
             let Message { format, lines, arrival_us, key, .. } = message;
             let (format, arrival_us, key) = (*format, *arrival_us, *key);
