@@ -50,6 +50,7 @@ mod remote_write;
 mod requests;
 mod secrets;
 mod service;
+mod shares;
 mod sockets;
 mod tls;
 mod unavailable;

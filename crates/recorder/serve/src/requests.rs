@@ -25,7 +25,7 @@ use crate::access::Link;
 use crate::handover_item::{HandoverItem, ItemKind};
 use crate::patience::Patient;
 use crate::phase::Phase;
-use crate::places::Place;
+use crate::places::{Holder, Place};
 use crate::sockets::Stream;
 
 /// How long a client may be silent between two requests.
@@ -40,6 +40,8 @@ pub(crate) struct Peer {
     /// Its address, and the name of its token if it has one.
     pub(crate) name: Arc<str>,
     pub(crate) link: Link,
+    /// Who holds the place of its connection, if that is known.
+    pub(crate) holder: Option<Holder>,
     /// The socket of its connection.
     socket: Arc<OwnedFd>,
 }
@@ -89,7 +91,8 @@ pub(crate) async fn answer(
 ) -> Option<HandoverItem> {
     let router = TowerToHyperService::new(router);
     let socket = Arc::new(stream.socket().ok()?);
-    let peer = Peer { name: sender.as_str().into(), link: stream.link(), socket };
+    let (link, holder) = (stream.link(), place.holder());
+    let peer = Peer { name: sender.as_str().into(), link, holder, socket };
     let is_answering = Arc::new(AtomicBool::new(false));
     let stream = Patient::new(stream, ahead, is_answering.clone());
     let held = place.clone();
