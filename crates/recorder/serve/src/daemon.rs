@@ -18,13 +18,14 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::datagrams::{Datagrams, Drops};
 use crate::handover::{Ending, NoSuccessor, Predecessor, Successor};
 use crate::handover_item::{Activation, HandoverItem, ItemKind};
 use crate::http::Shared;
 use crate::ingest::{Ingest, Threads};
-use crate::listener::{Listener, all, dead};
+use crate::listener::{LAST_REQUESTS, Listener, all, dead};
 use crate::metrics::Metrics;
 use crate::phase::Phase;
 use crate::places::Places;
@@ -41,6 +42,9 @@ const START_MAX: Duration = Duration::from_secs(10);
 
 /// How long systemd is asked to wait for the next word of a start that takes long, in microseconds.
 const WAIT_FOR_START_US: u32 = 60_000_000;
+
+/// How long those may take at least that have begun while others were waited for.
+const NEW_REQUESTS: Duration = Duration::from_secs(1);
 
 /// How long the last batch before a successor takes over may take.
 const LAST_BATCH: Duration = Duration::from_secs(10);
@@ -568,8 +572,20 @@ async fn serve(
                 continue;
             }
         };
+        let since = Instant::now();
         let ready = match started {
-            Ok(successor) => write_last(&ingest).await.map(|()| successor),
+            Ok(successor) => {
+                // Connections are accepted until then.
+                let rest = state.requests.none_takes_long();
+                tokio::select! {
+                    _ = tokio::time::timeout(LAST_REQUESTS, rest) => {}
+                    () = signals.stopped() => {
+                        stops = true;
+                        continue;
+                    }
+                }
+                write_last(&ingest).await.map(|()| successor)
+            }
             Err(error) => Err(error),
         };
         let successor = match ready {
@@ -579,7 +595,8 @@ async fn serve(
                 continue;
             }
         };
-        let _ = phase.send(Phase::Drain);
+        let until = (since + LAST_REQUESTS).max(Instant::now() + NEW_REQUESTS);
+        let _ = phase.send(Phase::Drain { until });
         let mut left = all(&mut http).await;
         let _ = phase.send(Phase::HandOver);
         left.extend(all(&mut lines).await);

@@ -34,6 +34,7 @@ mod error;
 mod handover;
 mod handover_item;
 mod http;
+mod in_progress;
 mod influx;
 mod ingest;
 mod listener;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
 use crate::handover_item::{Activation, HandoverItem, ItemKind};
 use crate::ingest::Ingest;
@@ -19,7 +20,7 @@ use crate::sockets::{Bound, Stream, name_of};
 use crate::{Access, Address, ServeError, Tls, requests};
 
 /// How long requests in progress may take when the daemon stops, or is replaced.
-const LAST_REQUESTS: Duration = Duration::from_secs(10);
+pub(crate) const LAST_REQUESTS: Duration = Duration::from_secs(10);
 
 /// Pause after a connection could not be accepted, for example because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -58,7 +59,7 @@ impl Listener {
         }
         let is_over = |service: Service, phase: Phase| match phase {
             Phase::Run => false,
-            Phase::Drain => service == Service::Http,
+            Phase::Drain { .. } => service == Service::Http,
             Phase::HandOver | Phase::Stop => true,
         };
         loop {
@@ -96,7 +97,8 @@ impl Listener {
             };
             self.spawn(&mut connections, stream, what, place, &ingest, &phase);
         }
-        if *phase.borrow() == Phase::Stop {
+        let now = *phase.borrow();
+        if now == Phase::Stop {
             // New connections are refused from now on.
             drop(self.socket);
         } else if let Ok(fd) = self.socket.into_fd() {
@@ -110,7 +112,11 @@ impl Listener {
             }
         };
         // Requests that are still in progress then are given up with their tasks.
-        let _ = tokio::time::timeout(LAST_REQUESTS, answered).await;
+        let until = match now {
+            Phase::Drain { until } => until,
+            Phase::Run | Phase::HandOver | Phase::Stop => Instant::now() + LAST_REQUESTS,
+        };
+        let _ = timeout_at(until, answered).await;
         left
     }
 
@@ -144,7 +150,7 @@ impl Listener {
             ItemKind::Http { sender, ahead } => {
                 let labels = ByWay { way: Way::http };
                 let open = ingest.metrics.connections.get_or_create(&labels).clone();
-                let router = self.router.clone();
+                let (router, requests) = (self.router.clone(), ingest.state.requests.clone());
                 // Only the router needs the way in.
                 drop(ingest);
                 let tls = self.access.tls.clone();
@@ -152,7 +158,8 @@ impl Listener {
                     let stream = secured(stream, tls.as_ref(), &mut phase).await?;
                     let known = Sender { way: Way::http, name: sender.as_str().into() };
                     open.inc();
-                    let left = requests::answer(stream, ahead, sender, router, phase, place);
+                    let left =
+                        requests::answer(stream, ahead, sender, router, phase, place, requests);
                     let left = left.await;
                     open.dec();
                     if held.is_lost() {

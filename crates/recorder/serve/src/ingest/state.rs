@@ -9,6 +9,8 @@ use engine::{Clock, Moment};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::Notify;
 
+use crate::in_progress::InProgress;
+
 /// How long the journal's disk may take for something until that is trouble, in microseconds.
 const DISK_MAX_US: i64 = 10 * series::SECOND_US;
 
@@ -41,6 +43,8 @@ pub(crate) struct State {
     clock: Mutex<Clock>,
     /// Told when a thread has ended.
     pub(crate) ended: Notify,
+    /// HTTP requests that are being answered.
+    pub(crate) requests: InProgress,
 }
 
 impl Default for State {
@@ -58,6 +62,7 @@ impl Default for State {
             busy_us: AtomicI64::default(),
             clock: Mutex::new(Clock::new(moment())),
             ended: Notify::default(),
+            requests: InProgress::default(),
         }
     }
 }
