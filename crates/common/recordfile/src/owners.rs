@@ -3,7 +3,9 @@
 //! In a folder such as `/tmp`, which is world-writable and sticky, another user can create an entry
 //! under the name that we are about to use. Only its owner and the folder's can remove it, so an
 //! entry is as trustworthy as its owner. This is the rule of the kernel's `fs.protected_symlinks`
-//! and `fs.protected_regular` (proc_sys_fs(5)), which many systems have switched off.
+//! and `fs.protected_regular` (proc_sys_fs(5)), which many systems have switched off. In a
+//! world-writable folder that is not sticky, entries of others are refused too; that they replace
+//! ours later cannot be prevented there.
 //!
 //! Refusing all symbolic links (`O_NOFOLLOW`) would also refuse the user's own, such as `/data` →
 //! `/mnt/data`. The owner of each entry is checked before a file is created and again afterwards:
@@ -17,8 +19,8 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::process::geteuid;
 
-/// Permissions of a folder in which every user can create files, but not remove those of others.
-const STICKY_AND_WORLD_WRITABLE: u32 = 0o1002;
+/// Permission of a folder in which every user can create files.
+const WORLD_WRITABLE: u32 = 0o002;
 
 /// Links that a path may contain, as in the kernel (path_resolution(7)).
 const LINKS_MAX: u32 = 40;
@@ -36,8 +38,8 @@ pub struct Foreign {
     owner: u32,
 }
 
-/// Refuses a path with links, folders or files that another user has created in a sticky
-/// world-writable folder. What does not exist, or cannot be looked at, is accepted: opening it will
+/// Refuses a path with links, folders or files that another user has created in a world-writable
+/// folder. What does not exist, or cannot be looked at, is accepted: opening it will
 /// tell.
 ///
 /// # Errors
@@ -46,8 +48,8 @@ pub fn refuse_foreign(path: &Path) -> Result<(), Foreign> {
     look(path, &|_| true)
 }
 
-/// Refuses a path with symbolic links of other users in a sticky world-writable folder; enough for
-/// a file that is only read.
+/// Refuses a path with symbolic links of other users in a world-writable folder; enough for a file
+/// that is only read.
 ///
 /// # Errors
 /// [`Foreign`].
@@ -68,7 +70,7 @@ fn look(path: &Path, matters: &dyn Fn(&fs::Metadata) -> bool) -> Result<(), Fore
         let (Ok(folder), Ok(found)) = (fs::metadata(&at), fs::symlink_metadata(&entry)) else {
             return Ok(());
         };
-        let is_shared = folder.mode() & STICKY_AND_WORLD_WRITABLE == STICKY_AND_WORLD_WRITABLE;
+        let is_shared = folder.mode() & WORLD_WRITABLE != 0;
         let is_ours = [geteuid().as_raw(), folder.uid()].contains(&found.uid());
         if is_shared && !is_ours && matters(&found) {
             let kind = match found.file_type() {
@@ -121,20 +123,23 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        for name in ["shared", "private", "shared/theirs", "shared/ours"] {
+        for name in ["shared", "private", "loose", "shared/theirs", "shared/ours"] {
             fs::create_dir(at(name)).unwrap();
         }
         fs::set_permissions(at("shared"), fs::Permissions::from_mode(0o1777)).unwrap();
+        fs::set_permissions(at("loose"), fs::Permissions::from_mode(0o777)).unwrap();
         fs::write(at("shared/file"), "").unwrap();
         for (link, target) in [
             ("shared/link", "../private"),
             ("private/link", "../shared"),
             ("shared/own", "../private"),
             ("private/round", "round"),
+            ("loose/link", "../private"),
+            ("loose/own", "../private"),
         ] {
             symlink(target, at(link)).unwrap();
         }
-        for name in ["shared/theirs", "shared/file", "shared/link", "private/link"] {
+        for name in ["shared/theirs", "shared/file", "shared/link", "private/link", "loose/link"] {
             lchown(at(name), Some(OTHER), Some(OTHER)).unwrap();
         }
         let refused = |path: PathBuf| refuse_foreign(&path).err().map(|foreign| foreign.path);
@@ -148,6 +153,8 @@ mod tests {
             ("shared/own/x", None),
             ("shared/new", None),
             ("private/round", None),
+            ("loose/link/x", Some("loose/link")),
+            ("loose/own/x", None),
         ] {
             assert_eq!(refused(at(path)), wanted.map(at), "{path}");
         }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 const AT_A_TIME: usize = 32 << 20;
 
 /// Limit on the runs of messages of different senders.
-const RUNS_MAX: usize = 1 << 20;
+pub(crate) const RUNS_MAX: usize = 1 << 20;
 
 /// What waits in the journal.
 #[derive(Debug)]
@@ -33,7 +33,8 @@ impl<S: PartialEq> Behind<S> {
         Behind { upto, oldest_us: None, runs: VecDeque::new(), bytes: 0 }
     }
 
-    /// Whether it takes no more, because its own memory is limited.
+    /// Whether senders are to wait, because its own memory is limited. What is on its way is still
+    /// taken: otherwise nobody would hear that nothing comes any more.
     pub(crate) fn is_full(&self) -> bool {
         self.runs.len() >= RUNS_MAX
     }

@@ -14,7 +14,7 @@ use crate::event::{Counted, Effect, EngineError, Event, Figure, Now, Reply, Want
 use crate::gather::{BOOK, Gatherer, Question};
 use crate::intake::{Intake, Taken};
 use crate::options::EngineOptions;
-use crate::outgoing::{Outgoing, RETRY, TICK};
+use crate::outgoing::{Outgoing, RETRY, SILENCE_MAX, SILENT, TICK};
 use crate::placed::Piece;
 use crate::record::Record;
 use crate::session::{Batches, Session};
@@ -139,12 +139,8 @@ impl<S: Clone + PartialEq> Engine<S> {
             (State::Ended, _) => Wants::Nothing,
             (_, Asking::Asked(_)) => pause,
             (State::Open(pace, goal), asking) => {
-                let hears = match pace {
-                    Pace::AtOnce => true,
-                    Pace::Full(_) => false,
-                    Pace::Behind(behind) => !behind.is_full(),
-                };
-                let hears = hears && matches!(goal, Goal::Serve | Goal::HandOver(_));
+                let hears = !matches!(pace, Pace::Full(_))
+                    && matches!(goal, Goal::Serve | Goal::HandOver(_));
                 let limit = match pace {
                     Pace::Behind(behind)
                         if behind.upto > after && !asking.is_pending() && !self.is_head_full() =>
@@ -209,7 +205,7 @@ impl<S: Clone + PartialEq> Engine<S> {
                     && let State::Open(Pace::AtOnce | Pace::Full(_), Goal::Stop(stop)) =
                         &mut self.state
                 {
-                    *stop = Stop::Writing;
+                    *stop = Stop::Writing(now.passed + LAST_BATCH);
                 }
             }
             Event::FileStarted { lines, upto } => {
@@ -261,17 +257,8 @@ impl<S: Clone + PartialEq> Engine<S> {
 
     /// Looks at the time.
     fn tick(&mut self, now: Now, effects: &mut Effects<S>) -> Result<(), EngineError> {
-        match self.asking {
-            Asking::Asked(since)
-                if self.has_journal()
-                    && now.passed.saturating_sub(since) > self.state.patience() =>
-            {
-                self.asking = Asking::Overdue;
-                self.state.fall_behind(self.applied);
-            }
-            Asking::Failed(until) if now.passed >= until => self.asking = Asking::Nothing,
-            _ => {}
-        }
+        self.look_at_question(now, effects);
+        self.outgoing.notice_silence(now.passed, effects);
         effects.extend(self.outgoing.again(now.passed).map(Effect::Write));
         let load = Load {
             applied: self.applied,
@@ -289,7 +276,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         let State::Open(_, goal) = &mut self.state else { return Ok(()) };
         match goal {
             Goal::Follow => {
-                if is_troubled || matches!(self.asking, Asking::Overdue | Asking::Failed(_)) {
+                if is_troubled || self.asking.is_late() {
                     *goal = Goal::Serve;
                 }
                 self.write_due(now, effects);
@@ -309,12 +296,34 @@ impl<S: Clone + PartialEq> Engine<S> {
                 self.maintain(now, effects);
             }
             Goal::Stop(Stop::Draining(..)) => self.drain(now, effects)?,
-            Goal::Stop(Stop::Writing) if self.outgoing.is_idle() => self.end(effects),
+            Goal::Stop(Stop::Writing(_)) if self.outgoing.is_idle() => self.end(effects),
             // A store that fails now may be gone for long, and the journal has everything.
-            Goal::Stop(Stop::Writing) if is_troubled => return Err(EngineError::Unwritten),
-            Goal::Stop(Stop::Writing) => {}
+            Goal::Stop(Stop::Writing(until))
+                if self.outgoing.has_failed() || is_troubled && now.passed > *until =>
+            {
+                return Err(EngineError::Unwritten);
+            }
+            Goal::Stop(Stop::Writing(_)) => {}
         }
         Ok(())
+    }
+
+    /// Looks how long the store has been silent about a question.
+    fn look_at_question(&mut self, now: Now, effects: &mut Effects<S>) {
+        match self.asking {
+            Asking::Asked(since)
+                if self.has_journal()
+                    && now.passed.saturating_sub(since) > self.state.patience() =>
+            {
+                self.asking = Asking::Overdue(since);
+                self.state.fall_behind(self.applied);
+            }
+            Asking::Overdue(since) if now.passed.saturating_sub(since) >= SILENCE_MAX => {
+                effects.push(Effect::Trouble(Some(SILENT.to_owned())));
+            }
+            Asking::Failed(until) if now.passed >= until => self.asking = Asking::Nothing,
+            _ => {}
+        }
     }
 
     /// Asks for series of the book of a source, unless all are known.
@@ -572,9 +581,8 @@ impl<S: Clone + PartialEq> Engine<S> {
             // It is slow, but it answers.
             (*until, *applied) = (now.passed + LAST_BATCH, self.applied);
         }
-        let is_stuck = now.is_journal_failing
-            || self.outgoing.is_failing()
-            || matches!(self.asking, Asking::Asked(_) | Asking::Overdue | Asking::Failed(_));
+        let is_stuck =
+            now.is_journal_failing || self.outgoing.is_failing() || self.asking.is_pending();
         if is_stuck && now.passed > *until {
             return Err(EngineError::Unwritten);
         }
@@ -591,5 +599,30 @@ impl<S: Clone + PartialEq> Engine<S> {
     fn end(&mut self, effects: &mut Effects<S>) {
         effects.extend(self.outgoing.batches().cloned().map(Effect::Shorten));
         self.state = State::Ended;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use series::Step;
+
+    use super::*;
+    use crate::behind::RUNS_MAX;
+    use crate::options::Options;
+
+    #[test]
+    fn an_end_is_heard_although_as_many_senders_as_possible_wait_in_the_journal() {
+        let options = EngineOptions {
+            journal_max: u64::MAX,
+            write_each: Duration::from_secs(5),
+            updates: Options::new(Step::from_secs(10).unwrap()),
+        };
+        let mut engine = Engine::of_pieces(options, 0, Now::default());
+        let mut behind = Behind::new(0);
+        (1..=RUNS_MAX as u64).for_each(|position| behind.add(position, 1, position % 2));
+        engine.state = State::Open(Pace::Behind(behind), Goal::Serve);
+        engine.asking = Asking::Failed(Duration::MAX);
+        assert!(engine.is_full(), "senders are to wait");
+        assert_eq!(engine.wants(), Wants::Message(TICK), "the end comes in place of a message");
     }
 }

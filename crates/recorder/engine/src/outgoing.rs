@@ -25,6 +25,14 @@ pub(crate) const RETRY: Duration = Duration::from_millis(500);
 const ENOUGH: u64 = 200_000;
 const ENOUGH_EACH: u64 = 100;
 
+/// How long the store may leave a question or a batch without an answer until that is trouble. A
+/// connection that is dead, or a lock, ends by itself in about this time.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// What a person is told then.
+pub(crate) const SILENT: &str = "the record has not answered for 30 s: look for a lock on it, or a \
+                                 machine or a process that hangs";
+
 /// What is in the head, and the batch before it.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
@@ -68,8 +76,18 @@ struct Sent {
     oldest_us: Option<i64>,
     /// Series that were omitted because a slot of theirs would overflow.
     omitted: HashSet<i64>,
-    /// Whether the store has failed to write it.
-    is_late: bool,
+    progress: Progress,
+}
+
+/// What the store has made of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// Its answer is due.
+    Awaited,
+    /// It has been silent for long.
+    Silent,
+    /// It has failed to write it.
+    Failed,
 }
 
 impl Outgoing {
@@ -98,13 +116,14 @@ impl Outgoing {
         matches!(self.batch, Batch::Weighed | Batch::Noted(_))
     }
 
-    /// Whether the store does not accept the batch.
+    /// Whether the store does not accept the batch, or is silent about it.
     pub(crate) fn is_failing(&self) -> bool {
-        match &self.batch {
-            Batch::None | Batch::Weighed | Batch::Noted(_) => false,
-            Batch::Sent(sent) => sent.is_late,
-            Batch::Failed(..) => true,
-        }
+        self.sent().is_some_and(|sent| sent.progress != Progress::Awaited)
+    }
+
+    /// Whether the store has failed to write the batch.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.sent().is_some_and(|sent| sent.progress == Progress::Failed)
     }
 
     /// The batch that the store has been given.
@@ -214,14 +233,28 @@ impl Outgoing {
         self.updates = 0;
         let (keys, oldest_us) = (std::mem::take(&mut self.keys), self.oldest_us.take());
         let omitted = HashSet::new();
-        self.batch = Batch::Sent(Sent { before, keys, oldest_us, omitted, is_late: false });
+        let progress = Progress::Awaited;
+        self.batch = Batch::Sent(Sent { before, keys, oldest_us, omitted, progress });
+    }
+
+    /// Tells of a batch about which the store has been silent for long. A source that can be read
+    /// again waits for as long as it takes.
+    pub(crate) fn notice_silence<S>(&mut self, passed: Duration, effects: &mut Vec<Effect<S>>) {
+        if let Batch::Sent(sent) = &mut self.batch
+            && self.batches.is_some()
+            && sent.progress == Progress::Awaited
+            && passed.saturating_sub(self.begun) >= SILENCE_MAX
+        {
+            sent.progress = Progress::Silent;
+            effects.push(Effect::Trouble(Some(SILENT.to_owned())));
+        }
     }
 
     /// Takes out the batch if it is to be written again by now.
     pub(crate) fn again(&mut self, passed: Duration) -> Option<Box<Frozen>> {
         match std::mem::take(&mut self.batch) {
             Batch::Failed(sent, frozen, failed) if passed >= failed + RETRY => {
-                self.batch = Batch::Sent(Sent { is_late: true, ..sent });
+                self.batch = Batch::Sent(sent);
                 Some(frozen)
             }
             other => {
@@ -286,6 +319,7 @@ impl Outgoing {
         }
         effects.push(Effect::Add(Figure::StoreErrors, 1));
         effects.push(Effect::Trouble(Some(error.to_string())));
+        sent.progress = Progress::Failed;
         self.batch = Batch::Failed(sent, frozen, now.passed);
         Ok(false)
     }

@@ -69,8 +69,8 @@ pub(crate) enum LastBatch {
 pub(crate) enum Stop {
     /// What waits is applied; by then there must have been some progress since this position.
     Draining(Duration, u64),
-    /// The last batch is written.
-    Writing,
+    /// The last batch is written, which a store that is silent has until then.
+    Writing(Duration),
 }
 
 /// What the store is asked for.
@@ -80,8 +80,8 @@ pub(crate) enum Asking {
     Nothing,
     /// Something, since then. Nothing is applied until it answers.
     Asked(Duration),
-    /// Something, for so long that messages go on into the journal.
-    Overdue,
+    /// Something, since then: for so long that messages go on into the journal.
+    Overdue(Duration),
     /// It could not be asked, and is asked again then.
     Failed(Duration),
     /// It has told whether it has the request of the message that waits.
@@ -91,7 +91,12 @@ pub(crate) enum Asking {
 impl Asking {
     /// Whether nothing can be applied until the store answers, or is asked again.
     pub(crate) fn is_pending(&self) -> bool {
-        matches!(self, Asking::Asked(_) | Asking::Overdue | Asking::Failed(_))
+        matches!(self, Asking::Asked(_)) || self.is_late()
+    }
+
+    /// Whether messages go on into the journal meanwhile.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self, Asking::Overdue(_) | Asking::Failed(_))
     }
 }
 

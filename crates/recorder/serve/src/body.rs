@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use store::{Fingerprint, Writer};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::ingest::{Answer, Format, Ingest, MESSAGE_MAX, Message, Refused};
+use crate::ingest::{Answer, Format, Ingest, MESSAGE_MAX, Message, Refused, SHARE};
 use crate::metrics::{Sender, Way};
 use crate::requests::Peer;
 
@@ -57,12 +57,12 @@ pub(crate) struct Read {
 }
 
 /// Reads a body, within the limits of a message and of all messages.
-pub(crate) async fn read(ingest: &Ingest, body: Body) -> Result<Read, Failed> {
+pub(crate) async fn read(ingest: &Ingest, peer: &Peer, body: Body) -> Result<Read, Failed> {
     if ingest.is_full() {
         let why = "the record cannot be written and the journal is full: try again later";
         return Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, why));
     }
-    let read = read_all(ingest, body.into_data_stream());
+    let read = read_all(ingest, peer, body.into_data_stream());
     let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
     read.map_err(|_| {
         let why = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
@@ -70,8 +70,10 @@ pub(crate) async fn read(ingest: &Ingest, body: Body) -> Result<Read, Failed> {
     })?
 }
 
-async fn read_all(ingest: &Ingest, mut body: BodyDataStream) -> Result<Read, Failed> {
+async fn read_all(ingest: &Ingest, peer: &Peer, mut body: BodyDataStream) -> Result<Read, Failed> {
     let mut room = ingest.try_room(0).ok_or_else(busy)?;
+    // What has arrived may wait for the journal in all of the room.
+    let mut share = ingest.shares.of(peer.holder);
     let mut bytes = Vec::new();
     while let Some(part) = body.next().await {
         let part = part.map_err(|error| {
@@ -79,6 +81,9 @@ async fn read_all(ingest: &Ingest, mut body: BodyDataStream) -> Result<Read, Fai
         })?;
         if bytes.len() + part.len() > MESSAGE_MAX {
             return Err(too_large());
+        }
+        if !share.take(part.len(), SHARE) {
+            return Err(busy());
         }
         room.merge(ingest.try_more_room(&room, bytes.len() + part.len()).ok_or_else(busy)?);
         bytes.extend_from_slice(&part);

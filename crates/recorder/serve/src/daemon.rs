@@ -14,43 +14,54 @@ use recordfile::{create_folder, refuse_foreign};
 use rustix::fs::Mode;
 use rustix::process::{Pid, kill_process};
 use sd_notify::NotifyState;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::datagrams::{Datagrams, Drops};
-use crate::handover::{NoSuccessor, Predecessor, Successor};
+use crate::handover::{Ending, NoSuccessor, Predecessor, Successor};
 use crate::handover_item::{Activation, HandoverItem, ItemKind};
 use crate::http::Shared;
 use crate::ingest::{Ingest, Threads};
-use crate::local_user::LocalUsers;
-use crate::metrics::{ByWay, Metrics, NOT_ALLOWED, Sender, Way};
+use crate::listener::{LAST_REQUESTS, Listener, all, dead};
+use crate::metrics::Metrics;
 use crate::phase::Phase;
-use crate::places::{GAVE_WAY, Place, Places};
-use crate::plaintext::Connection;
+use crate::places::Places;
 use crate::service::Service;
-use crate::sockets::{Bound, Stream, name_of};
-use crate::{
-    Access, Address, Options, Readers, ServeError, Tls, activation, http, ingest, requests,
-};
+use crate::sockets::Bound;
+use crate::unavailable::{Reason, Unavailable};
+use crate::{Address, Options, Readers, ServeError, activation, http, ingest};
 
-/// How long requests in progress may take when the daemon stops, or is replaced.
-const LAST_REQUESTS: Duration = Duration::from_secs(10);
+/// Time between two attempts to open a record that is not available.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How long a start may take until HTTP is answered without the record.
+const START_MAX: Duration = Duration::from_secs(10);
+
+/// How long systemd is asked to wait for the next word of a start that takes long, in microseconds.
+const WAIT_FOR_START_US: u32 = 60_000_000;
+
+/// How long those may take at least that have begun while others were waited for.
+const NEW_REQUESTS: Duration = Duration::from_secs(1);
 
 /// How long the last batch before a successor takes over may take.
 const LAST_BATCH: Duration = Duration::from_secs(10);
 
+/// How long tasks that do not end by themselves may take at the end.
+const LAST_TASKS: Duration = Duration::from_secs(1);
+
 /// How often to look whether it is written.
 const BATCH_TICK: Duration = Duration::from_millis(2);
-
-/// Pause after a connection could not be accepted, for example because too many files are open.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a person should know of a running daemon.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// It listens on these addresses.
     Listening(&'a [Address]),
+    /// It does not listen yet, because the record is not available for this reason.
+    Unavailable(&'a str),
     /// Another process has taken over.
     Replaced {
         /// Its process id.
@@ -71,7 +82,8 @@ struct Listening {
 
 /// Why a round of serving ended.
 enum Ended {
-    Stopped,
+    /// It was told to, or had to.
+    Stopped(Result<(), ServeError>),
     HandsOver(Successor, Vec<HandoverItem>),
 }
 
@@ -92,7 +104,7 @@ pub fn run(
 ) -> Result<(), ServeError> {
     // Everything that is created from here on is for this user only.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let mut predecessor = Predecessor::find().map_err(ServeError::System)?;
+    let predecessor = Predecessor::find().map_err(ServeError::System)?;
     if predecessor.is_some() {
         // Finds out that the record cannot be used while the predecessor still serves it.
         drop(store::open(&options.place)?);
@@ -103,6 +115,34 @@ pub fn run(
     let metrics = Metrics::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(ServeError::System)?;
+    let ended = run_on(&runtime, options, predecessor, &readers, mounted, metrics, &tell);
+    // Ends the last tasks, and with them the way in. A read that gets no answer of the record would
+    // keep the process for ever.
+    runtime.shutdown_timeout(LAST_TASKS);
+    match ended? {
+        Some(Rest { threads, result }) => threads.join().and(result),
+        None => Ok(()),
+    }
+}
+
+/// What is left of a daemon that listens no more, and has no successor.
+struct Rest {
+    /// They write what has arrived.
+    threads: Threads,
+    /// Whether it was told to stop, or had to.
+    result: Result<(), ServeError>,
+}
+
+/// Runs the daemon on a runtime until it listens no more.
+fn run_on(
+    runtime: &Runtime,
+    options: &Options,
+    mut predecessor: Option<Predecessor>,
+    readers: &Readers,
+    mounted: Router,
+    metrics: Metrics,
+    tell: &impl Fn(Event<'_>),
+) -> Result<Option<Rest>, ServeError> {
     let entered = runtime.enter();
     let mut signals = Signals::new(options).map_err(ServeError::System)?;
     drop(entered);
@@ -112,11 +152,18 @@ pub fn run(
         None => activation::take(options)?,
     };
     loop {
-        let adopted = runtime.block_on(adopt(options, left))?;
+        let mut adopted = runtime.block_on(adopt(options, left))?;
         prepare(&options.journal)?;
-        let (ingest, threads) = ingest::start(options.ingest(), metrics.clone())?;
-        if let Some(predecessor) = predecessor.take() {
+        let start = match predecessor {
+            Some(_) => Start::OfSuccessor,
+            None if stops => Start::ToStop,
+            None => Start::Alone,
+        };
+        let begun = begin(options, &metrics, &mut adopted, start, &mut signals, tell);
+        let Some((ingest, threads)) = runtime.block_on(begun)? else { return Ok(None) };
+        if let Some(mut predecessor) = predecessor.take() {
             predecessor.confirm();
+            adopted.predecessor = Some(predecessor);
         }
         let router = |ingest: &Ingest, drops: &Arc<Mutex<Vec<Drops>>>| {
             let (readers, ingest, drops) = (readers.clone(), ingest.clone(), drops.clone());
@@ -124,49 +171,185 @@ pub fn run(
             let shared = Shared { readers, ingest, drops, access, databases };
             http::router(shared, mounted.clone())
         };
-        let served = serve(options, adopted, ingest, router, &tell, &mut signals, stops);
+        let served = serve(options, adopted, ingest, router, tell, &mut signals, stops);
         match runtime.block_on(served)? {
-            Ended::Stopped => {
-                // Ends the last tasks, and with them the way in.
-                runtime.shutdown_timeout(Duration::from_secs(1));
-                return threads.join();
-            }
+            Ended::Stopped(result) => return Ok(Some(Rest { threads, result })),
             Ended::HandsOver(successor, handed) => {
                 let by = successor.id();
                 let handing = hand_over(threads, successor, handed, &mut signals);
                 let done;
                 (done, left, stops) = runtime.block_on(handing)?;
                 match done {
-                    Ok(()) => {
+                    Handed::Over => {
                         if stops {
                             stop(by);
                         }
                         tell(Event::Replaced { by });
-                        return Ok(());
+                        return Ok(None);
+                    }
+                    Handed::ToDead(ending) => {
+                        return Err(ServeError::Successor { id: by, how: ending.to_string() });
                     }
                     // What is left is taken back, and stops in order.
-                    Err(_) if stops => {}
-                    Err(error) => tell(Event::NotReplaced(error)),
+                    Handed::Back(_) if stops => {}
+                    Handed::Back(error) => tell(Event::NotReplaced(error)),
                 }
             }
         }
     }
 }
 
+/// When the way in is started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// No other process serves, so it waits for a record that is not available.
+    Alone,
+    /// A predecessor goes on if it fails.
+    OfSuccessor,
+    /// Only what is left is to be written.
+    ToStop,
+}
+
+/// Starts the way in. While the record is not available, this is tried again, and HTTP is answered
+/// with the reason. `None` if the daemon is told to stop before it has begun.
+///
+/// # Errors
+/// Those of the way in, except for a record that may be available later; and of a stop meanwhile.
+async fn begin(
+    options: &Options,
+    metrics: &Metrics,
+    adopted: &mut Adopted,
+    start: Start,
+    signals: &mut Signals,
+    tell: &impl Fn(Event<'_>),
+) -> Result<Option<(Ingest, Threads)>, ServeError> {
+    let mut answering: Option<Unavailable> = None;
+    let mut why = None;
+    loop {
+        let (way_in, counted) = (options.ingest(), metrics.clone());
+        let mut starting = tokio::task::spawn_blocking(|| ingest::start(way_in, counted));
+        let started = loop {
+            tokio::select! {
+                started = &mut starting => break started.unwrap_or(Err(ServeError::Panicked)),
+                () = signals.stopped() => return why.map_or(Ok(None), |why| Err(unwritten(options, why))),
+                () = tokio::time::sleep(START_MAX) => {
+                    let slow = "the record does not answer, or the journal is long".to_owned();
+                    match start {
+                        Start::Alone => {}
+                        Start::OfSuccessor => continue,
+                        Start::ToStop => return Err(unwritten(options, slow)),
+                    }
+                    let text = why.clone().unwrap_or(slow);
+                    answer_without(&mut answering, text, options, metrics, adopted);
+                }
+            }
+        };
+        let error = match started {
+            Ok(started) => {
+                if let Some(answering) = answering {
+                    adopted.connections.extend(answering.end().await);
+                }
+                return Ok(Some(started));
+            }
+            Err(ServeError::Store(error)) if start == Start::Alone && error.is_passing() => error,
+            Err(error) => return Err(error),
+        };
+        let text = error.to_string();
+        // The reason may change while the record is being started; that is told over HTTP.
+        if why.is_none() {
+            tell(Event::Unavailable(&text));
+        }
+        answer_without(&mut answering, text.clone(), options, metrics, adopted);
+        why = Some(text);
+        tokio::select! {
+            () = tokio::time::sleep(RETRY) => {}
+            () = signals.stopped() => return Err(unwritten(options, why.unwrap_or_default())),
+        }
+    }
+}
+
+/// Answers HTTP with the reason why there is no record, and tells it systemd, which would end a start
+/// that takes long.
+fn answer_without(
+    answering: &mut Option<Unavailable>,
+    why: String,
+    options: &Options,
+    metrics: &Metrics,
+    adopted: &mut Adopted,
+) {
+    let wait = NotifyState::ExtendTimeoutUsec(WAIT_FOR_START_US);
+    // A daemon whose successor has failed is watched already.
+    let _ = sd_notify::notify(&[NotifyState::Status(&why), wait, NotifyState::Watchdog]);
+    if let Some(answering) = answering {
+        return answering.tell(why);
+    }
+    let reason = Reason::new(why);
+    let router = reason.router(&options.access, metrics);
+    let sockets = adopted.sockets.iter().filter(|known| known.service == Service::Http);
+    let mut connections =
+        adopted.connections.extract_if(.., |left| matches!(left.what, ItemKind::Http { .. }));
+    let listeners = sockets.filter_map(|known| {
+        let Listening { service, wanted, given, .. } = known;
+        // Without another descriptor, clients wait.
+        let socket = known.socket.again(wanted).ok()?;
+        let adopted = connections.by_ref().collect();
+        Some(listener(options, *service, wanted.clone(), *given, socket, router.clone(), adopted))
+    });
+    let listeners = listeners.collect();
+    *answering = Some(Unavailable::new(reason, listeners, metrics));
+}
+
+fn unwritten(options: &Options, error: String) -> ServeError {
+    ServeError::Unwritten { journal: options.journal.clone(), error }
+}
+
+/// A listener of a socket, which continues connections that were accepted before.
+fn listener(
+    options: &Options,
+    service: Service,
+    wanted: Address,
+    given: Activation,
+    socket: Bound,
+    router: Router,
+    adopted: Vec<HandoverItem>,
+) -> Listener {
+    let Options { connections_max, connections_of_sender_max, .. } = *options;
+    let places = Places::new(connections_max, connections_of_sender_max);
+    let access = options.access.clone();
+    Listener { service, wanted, given, socket, router, access, places, adopted }
+}
+
+/// What became of a handover.
+enum Handed {
+    /// The successor serves.
+    Over,
+    /// It has ended although everything belonged to it.
+    ToDead(Ending),
+    /// There is no successor, for this reason.
+    Back(String),
+}
+
 /// Hands everything over to a successor; gives up if this process is told to stop meanwhile. Returns
-/// why there is no successor, what was to be handed over, and whether to stop.
+/// what became of it, what is left, and whether to stop.
 async fn hand_over(
     threads: Threads,
     successor: Successor,
     left: Vec<HandoverItem>,
     signals: &mut Signals,
-) -> Result<(Result<(), String>, Vec<HandoverItem>, bool), ServeError> {
+) -> Result<(Handed, Vec<HandoverItem>, bool), ServeError> {
     let give_up = Arc::new(AtomicBool::new(false));
     let asked = give_up.clone();
     let mut handing = tokio::task::spawn_blocking(move || {
         let joined = threads.join().map_err(|error| error.to_string());
         let hand_over = || successor.hand_over(&left, &asked).map_err(|error| error.to_string());
-        (joined.and_then(|()| hand_over()), left)
+        match joined.and_then(|()| hand_over()) {
+            Ok(heir) => {
+                // A connection ends only when no process has it.
+                drop(left);
+                (heir.serves(&asked).map_or_else(Handed::ToDead, |()| Handed::Over), Vec::new())
+            }
+            Err(error) => (Handed::Back(error), left),
+        }
     });
     let ended = tokio::select! {
         ended = &mut handing => ended,
@@ -196,7 +379,7 @@ fn prepare(journal: &Path) -> Result<(), ServeError> {
     // Another user may have been quicker. What belongs to us now, others cannot replace.
     refuse_foreign(journal)?;
     let found = fs::metadata(journal).map_err(failed)?;
-    match Mode::from_raw_mode(found.mode()).contains(Mode::WOTH) {
+    match Mode::from_raw_mode(found.mode()).intersects(Mode::WGRP | Mode::WOTH) {
         true => Err(ServeError::OpenFolder(journal.to_owned())),
         false => Ok(()),
     }
@@ -206,6 +389,8 @@ fn prepare(journal: &Path) -> Result<(), ServeError> {
 struct Adopted {
     sockets: Vec<Listening>,
     connections: Vec<HandoverItem>,
+    /// Who is told that they are served.
+    predecessor: Option<Predecessor>,
 }
 
 /// Binds all sockets, except for those that were handed over, so that a second daemon ends before
@@ -255,7 +440,7 @@ async fn adopt(options: &Options, left: Vec<HandoverItem>) -> Result<Adopted, Se
         let address = socket.address(&wanted).map_err(failed)?;
         listening.push(Listening { service, wanted, address, socket, given });
     }
-    Ok(Adopted { sockets: listening, connections })
+    Ok(Adopted { sockets: listening, connections, predecessor: None })
 }
 
 /// The signals to which the daemon listens.
@@ -288,9 +473,13 @@ impl Signals {
         }
     }
 
-    /// Waits until the daemon is to stop, whatever other signals come before.
+    /// Waits until the daemon is to stop. A successor that is wanted meanwhile is started later.
     async fn stopped(&mut self) {
-        while !self.stops().await {}
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.hangup.recv(), if !self.replace_on_hangup => {}
+        }
     }
 }
 
@@ -309,7 +498,7 @@ async fn serve(
     let (phase, phases) = watch::channel(Phase::Run);
     let (mut http, mut lines) = (JoinSet::new(), JoinSet::new());
     let (mut addresses, mut own) = (Vec::new(), Vec::new());
-    let Adopted { sockets, connections: mut adopted } = adopted;
+    let Adopted { sockets, connections: mut adopted, predecessor } = adopted;
     for Listening { service, wanted, address, socket, given } in sockets {
         if given == Activation::No {
             own.push(address.clone());
@@ -328,9 +517,6 @@ async fn serve(
                 );
             }
             (known, socket) => {
-                let Options { connections_max, connections_of_sender_max, .. } = *options;
-                let places = Places::new(connections_max, connections_of_sender_max);
-                let (router, access) = (router.clone(), options.access.clone());
                 // The first listener of a service continues the connections of all.
                 let mine = |left: &mut HandoverItem| match &left.what {
                     ItemKind::Socket { .. } => false,
@@ -338,8 +524,8 @@ async fn serve(
                     ItemKind::Http { .. } => service == Service::Http,
                 };
                 let adopted = adopted.extract_if(.., mine).collect();
-                let listener =
-                    Listener { service, wanted, given, socket, router, access, places, adopted };
+                let router = router.clone();
+                let listener = listener(options, service, wanted, given, socket, router, adopted);
                 let tasks = if known.is_some() { &mut lines } else { &mut http };
                 tasks.spawn(listener.run(ingest, phases));
             }
@@ -348,14 +534,27 @@ async fn serve(
     tell(Event::Listening(&addresses));
     // Does nothing without systemd. After a restart the main process has a new id.
     let main = NotifyState::MainPid(std::process::id());
-    let _ = sd_notify::notify(&[NotifyState::Ready, main]);
+    let _ = sd_notify::notify(&[NotifyState::Ready, main, NotifyState::Status("serving")]);
+    if let Some(predecessor) = predecessor {
+        predecessor.serves();
+    }
     let state = ingest.state.clone();
+    let mut result = Ok(());
     loop {
-        // Without one of its threads, the daemon would refuse everything for ever.
+        // Without one of its threads, the daemon would refuse everything for ever; without one of its
+        // listeners, it would not hear some senders.
         stops = stops
             || tokio::select! {
                 stops = signals.stops() => stops,
                 () = state.ended.notified() => true,
+                error = dead(&mut http) => {
+                    result = Err(error);
+                    true
+                }
+                error = dead(&mut lines) => {
+                    result = Err(error);
+                    true
+                }
             };
         if stops {
             // The receivers are gone only if all tasks have ended.
@@ -364,7 +563,7 @@ async fn serve(
             all(&mut http).await;
             all(&mut lines).await;
             remove_sockets(&own);
-            return Ok(Ended::Stopped);
+            return Ok(Ended::Stopped(result));
         }
         let started = tokio::select! {
             started = start(&options.program) => started,
@@ -373,8 +572,20 @@ async fn serve(
                 continue;
             }
         };
+        let since = Instant::now();
         let ready = match started {
-            Ok(successor) => write_last(&ingest).await.map(|()| successor),
+            Ok(successor) => {
+                // Connections are accepted until then.
+                let rest = state.requests.none_takes_long();
+                tokio::select! {
+                    _ = tokio::time::timeout(LAST_REQUESTS, rest) => {}
+                    () = signals.stopped() => {
+                        stops = true;
+                        continue;
+                    }
+                }
+                write_last(&ingest).await.map(|()| successor)
+            }
             Err(error) => Err(error),
         };
         let successor = match ready {
@@ -384,7 +595,8 @@ async fn serve(
                 continue;
             }
         };
-        let _ = phase.send(Phase::Drain);
+        let until = (since + LAST_REQUESTS).max(Instant::now() + NEW_REQUESTS);
+        let _ = phase.send(Phase::Drain { until });
         let mut left = all(&mut http).await;
         let _ = phase.send(Phase::HandOver);
         left.extend(all(&mut lines).await);
@@ -419,173 +631,11 @@ async fn write_last(ingest: &Ingest) -> Result<(), String> {
     Ok(())
 }
 
-/// The connection with TLS, if it needs it. A client that does not agree in time, or before the
-/// daemon ends, has sent no request.
-async fn secured(
-    stream: Stream,
-    tls: Option<&Tls>,
-    phase: &mut watch::Receiver<Phase>,
-) -> Option<Stream> {
-    match (stream, tls) {
-        (Stream::Tcp(stream), Some(tls)) => tokio::select! {
-            accepted = tls.accept(stream) => Some(Stream::Tls(Box::new(accepted.ok()?))),
-            _ = phase.wait_for(|phase| *phase != Phase::Run) => None,
-        },
-        (stream, _) => Some(stream),
-    }
-}
-
-/// What all tasks leave.
-async fn all(tasks: &mut JoinSet<Vec<HandoverItem>>) -> Vec<HandoverItem> {
-    let mut left = Vec::new();
-    while let Some(ended) = tasks.join_next().await {
-        left.extend(ended.unwrap_or_default());
-    }
-    left
-}
-
 fn remove_sockets(addresses: &[Address]) {
     for address in addresses {
         if let Address::Unix(path) | Address::UnixDatagram(path) = address {
             // Another process may have removed it.
             let _ = fs::remove_file(path);
-        }
-    }
-}
-
-/// A socket that accepts connections.
-struct Listener {
-    service: Service,
-    wanted: Address,
-    given: Activation,
-    socket: Bound,
-    router: Router,
-    access: Access,
-    places: Places,
-    /// Connections that a predecessor has accepted.
-    adopted: Vec<HandoverItem>,
-}
-
-impl Listener {
-    /// Accepts connections until the daemon stops, and waits for their ends. Returns what a
-    /// successor takes over.
-    async fn run(mut self, ingest: Ingest, mut phase: watch::Receiver<Phase>) -> Vec<HandoverItem> {
-        let mut connections = JoinSet::new();
-        let mut left = Vec::new();
-        let users = LocalUsers::new();
-        for adopted in std::mem::take(&mut self.adopted) {
-            let HandoverItem { fd, what } = adopted;
-            // A connection that is closed by now cannot be used.
-            let Ok(stream) = Stream::adopted(fd) else { continue };
-            let place = self.places.keep(stream.holder(what.sender(), &users));
-            self.spawn(&mut connections, stream, what, place, &ingest, &phase);
-        }
-        let is_over = |service: Service, phase: Phase| match phase {
-            Phase::Run => false,
-            Phase::Drain => service == Service::Http,
-            Phase::HandOver | Phase::Stop => true,
-        };
-        loop {
-            let service = self.service;
-            let accepted = tokio::select! {
-                _ = phase.wait_for(|phase| is_over(service, *phase)) => break,
-                accepted = self.socket.accept() => accepted,
-                Some(ended) = connections.join_next() => {
-                    // Connections end for a successor only with the listener.
-                    left.extend(ended.ok().flatten());
-                    continue;
-                }
-            };
-            let Ok((stream, sender)) = accepted else {
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            };
-            let place = match sender {
-                Some(sender) if !self.access.allows(sender) => Err(NOT_ALLOWED),
-                sender => self.places.take(stream.holder(sender, &users)),
-            };
-            let sender = name_of(sender);
-            let place = match place {
-                Ok(place) => place,
-                Err(reason) => {
-                    let way = service.lines().map_or(Way::http, |(_, way, _)| way);
-                    ingest.metrics.turn_away(&Sender { way, name: sender.into() }, reason);
-                    stream.abort();
-                    continue;
-                }
-            };
-            let what = match service {
-                Service::Http => ItemKind::Http { sender, ahead: Vec::new() },
-                _ => ItemKind::Lines { service, sender, half: Vec::new(), skipping: false },
-            };
-            self.spawn(&mut connections, stream, what, place, &ingest, &phase);
-        }
-        if *phase.borrow() == Phase::Stop {
-            // New connections are refused from now on.
-            drop(self.socket);
-        } else if let Ok(fd) = self.socket.into_fd() {
-            let (service, wanted, given) = (self.service, self.wanted.to_string(), self.given);
-            let what = ItemKind::Socket { service, wanted, given };
-            left.push(HandoverItem { fd, what });
-        }
-        let answered = async {
-            while let Some(ended) = connections.join_next().await {
-                left.extend(ended.ok().flatten());
-            }
-        };
-        // Requests that are still in progress then are given up with their tasks.
-        let _ = tokio::time::timeout(LAST_REQUESTS, answered).await;
-        left
-    }
-
-    fn spawn(
-        &self,
-        connections: &mut JoinSet<Option<HandoverItem>>,
-        stream: Stream,
-        what: ItemKind,
-        place: Place,
-        ingest: &Ingest,
-        phase: &watch::Receiver<Phase>,
-    ) {
-        let (ingest, mut phase) = (ingest.clone(), phase.clone());
-        let (place, metrics) = (Arc::new(place), ingest.metrics.clone());
-        let held = place.clone();
-        match what {
-            ItemKind::Lines { service, sender, half, skipping } => {
-                let Some((format, way, _)) = service.lines() else { return };
-                let sender = Sender { way, name: sender.into() };
-                let known = sender.clone();
-                let connection =
-                    Connection { stream, sender, service, format, half, skipping, place };
-                connections.spawn(async move {
-                    let left = connection.run(ingest, phase).await;
-                    if held.is_lost() {
-                        metrics.turn_away(&known, GAVE_WAY);
-                    }
-                    left
-                });
-            }
-            ItemKind::Http { sender, ahead } => {
-                let labels = ByWay { way: Way::http };
-                let open = ingest.metrics.connections.get_or_create(&labels).clone();
-                let router = self.router.clone();
-                // Only the router needs the way in.
-                drop(ingest);
-                let tls = self.access.tls.clone();
-                connections.spawn(async move {
-                    let stream = secured(stream, tls.as_ref(), &mut phase).await?;
-                    let known = Sender { way: Way::http, name: sender.as_str().into() };
-                    open.inc();
-                    let left = requests::answer(stream, ahead, sender, router, phase, place);
-                    let left = left.await;
-                    open.dec();
-                    if held.is_lost() {
-                        metrics.turn_away(&known, GAVE_WAY);
-                    }
-                    left
-                });
-            }
-            ItemKind::Socket { .. } => {}
         }
     }
 }

@@ -35,10 +35,10 @@ pub enum ServeError {
     /// The journal, or a socket, would be at a path that another user controls.
     #[error(transparent)]
     Foreign(#[from] recordfile::Foreign),
-    /// Every user can create files in the folder of the journal.
+    /// Other users can create or remove files in the folder of the journal.
     #[error(
-        "everyone can create files in the folder {folder} of the journal: chmod o-w {folder}, or \
-         choose another --journal",
+        "other users can change the folder {folder} of the journal: chmod go-w {folder}, or choose \
+         another --journal",
         folder = .0.display()
     )]
     OpenFolder(PathBuf),
@@ -75,6 +75,23 @@ pub enum ServeError {
         journal: PathBuf,
         /// The error of the store.
         error: String,
+    },
+    /// A socket cannot be read any more.
+    #[error(
+        "a socket cannot be read any more, so the daemon has stopped in order: start it again, and \
+         please report this as a bug"
+    )]
+    Deaf,
+    /// The process that has taken over is dead.
+    #[error(
+        "process {id} has taken over, but does not serve: {how}; what was acknowledged is in the \
+         journal: start the daemon again"
+    )]
+    Successor {
+        /// Its id.
+        id: u32,
+        /// What became of it.
+        how: String,
     },
     /// A thread has panicked.
     #[error(

@@ -8,10 +8,13 @@
 //!  stops reading; the journal is closed
 //!  sockets, connections, half-read lines ─────────→ opens the journal
 //!                                            ←───── OPEN      … or it is killed, and the running
-//!  YOURS, ends ───────────────────────────────────→ reads         daemon goes on
+//!  YOURS ─────────────────────────────────────────→ reads         daemon goes on
+//!                                                   tells systemd that it is the daemon
+//!  ends                                      ←───── SERVING   … or it ends: this one fails too
 //! ```
 //!
-//! Each step has a time limit, and the running daemon gives up as well if it is told to stop.
+//! Each step has a time limit, and the running daemon gives up as well if it is told to stop. It ends
+//! last, because systemd ends all processes of a service with the one that it takes for the daemon.
 //!
 //! They talk over a pair of Unix sockets; the successor's end is its standard input. Before YOURS
 //! it reads nothing from the connections, so the running daemon can go on with them as they are.
@@ -45,6 +48,9 @@ const RECEIVE: Duration = Duration::from_secs(10);
 /// How long it may take to open the journal.
 const OPEN: Duration = Duration::from_secs(30);
 
+/// How long it may take to serve. An earlier version never says that it does.
+const SERVE: Duration = Duration::from_secs(5);
+
 /// How often to look whether a step takes too long.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -60,6 +66,7 @@ const AHEAD_MAX: usize = 64 << 20;
 const READY: u8 = b'R';
 const OPENED: u8 = b'O';
 const YOURS: u8 = b'Y';
+const SERVING: u8 = b'S';
 
 /// Why there is no successor.
 #[derive(Debug, thiserror::Error)]
@@ -170,20 +177,19 @@ impl Successor {
         self.child.as_ref().map(Child::id).unwrap_or_default()
     }
 
-    /// Hands everything over, unless it is told to give up; then this process must end without
-    /// touching it.
+    /// Hands everything over, unless it is told to give up. From then on this process must not touch
+    /// it.
     pub(crate) fn hand_over(
         mut self,
         left: &[HandoverItem],
         give_up: &AtomicBool,
-    ) -> Result<(), NoSuccessor> {
+    ) -> Result<Heir, NoSuccessor> {
         send(&self.socket, left, &Limit::new(RECEIVE, give_up)).map_err(NoSuccessor::NotOpen)?;
         self.expect(OPENED, &Limit::new(OPEN, give_up)).map_err(NoSuccessor::NotOpen)?;
         // This fails only if the new process has died meanwhile. Nothing is lost then: what was read
         // is in the journal.
         let _ = self.socket.write_all(&[YOURS]);
-        self.child = None;
-        Ok(())
+        Ok(Heir(self))
     }
 
     fn expect(&mut self, wanted: u8, limit: &Limit<'_>) -> Result<(), Ending> {
@@ -201,6 +207,26 @@ impl Successor {
             Some((_, Ok(status))) => Ending::Ended(status),
             Some((_, Err(error))) => Ending::Broken(error),
             None => Ending::Broken(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+/// A successor to which everything belongs.
+#[derive(Debug)]
+pub(crate) struct Heir(Successor);
+
+impl Heir {
+    /// Waits until it serves, or this process is told to stop.
+    ///
+    /// # Errors
+    /// It has ended before.
+    pub(crate) fn serves(mut self, give_up: &AtomicBool) -> Result<(), Ending> {
+        match self.0.expect(SERVING, &Limit::new(SERVE, give_up)) {
+            Err(ending @ (Ending::Ended(_) | Ending::Broken(_))) => Err(ending),
+            Ok(()) | Err(Ending::Late(_) | Ending::Unwanted) => {
+                self.0.child = None;
+                Ok(())
+            }
         }
     }
 }
@@ -240,9 +266,15 @@ impl Predecessor {
     /// Tells that the journal is open, and waits until the sockets may be used.
     ///
     /// If the predecessor has died, they may be used too.
-    pub(crate) fn confirm(mut self) {
+    pub(crate) fn confirm(&mut self) {
         let _ = self.socket.write_all(&[OPENED]);
         let _ = self.socket.read(&mut [0]);
+    }
+
+    /// Tells that this process serves, and that systemd knows it. Then the predecessor ends.
+    pub(crate) fn serves(mut self) {
+        // An earlier version has ended.
+        let _ = self.socket.write_all(&[SERVING]);
     }
 }
 

@@ -13,7 +13,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_util::{StreamExt as _, stream};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::access::Denied;
 use crate::datagrams::Drops;
@@ -25,6 +25,9 @@ use crate::{Access, Readers, influx, otlp, remote_write};
 
 /// How long the body of a request may take. Those that write have a shorter limit of their own.
 const BODY_MAX: Duration = Duration::from_secs(60);
+
+/// How long the record may take to answer for `/health`.
+const PROBE_MAX: Duration = Duration::from_secs(5);
 
 const CHALLENGE: &str = "Basic realm=\"tachograph: the password is a token\"";
 
@@ -45,16 +48,21 @@ pub(crate) fn router(shared: Shared, mounted: Router) -> Router {
     let ingest = shared.ingest.clone();
     let (metrics, access) = (ingest.metrics.clone(), shared.access.clone());
     let (readers, databases) = (shared.readers.clone(), shared.databases.clone());
-    let guarded = middleware::from_fn_with_state((access, metrics.clone()), guard);
-    Router::new()
+    let paths = Router::new()
         .route("/health", get(health))
         .route("/metrics", get(show_metrics))
         .with_state(shared)
         .merge(influx::router(ingest.clone(), readers, databases))
         .merge(remote_write::router(ingest.clone()))
         .merge(otlp::router(ingest))
-        .merge(mounted.layer(middleware::from_fn(while_wanted)))
-        .layer(guarded)
+        .merge(mounted.layer(middleware::from_fn(while_wanted)));
+    with_guard(paths, access, metrics)
+}
+
+/// Paths for those who may ask, whose requests are counted.
+pub(crate) fn with_guard(paths: Router, access: Access, metrics: Metrics) -> Router {
+    paths
+        .layer(middleware::from_fn_with_state((access, metrics.clone()), guard))
         .layer(middleware::from_fn_with_state(metrics, count))
 }
 
@@ -123,9 +131,15 @@ fn in_time(body: Body) -> Body {
 
 /// 200 if the store can be read, and the journal and the store can be written, otherwise 503 with the reason.
 async fn health(State(shared): State<Shared>) -> Response {
-    let error = match shared.readers.probe(|store| store.retentions()).await {
-        Ok(_) => shared.ingest.state.trouble(),
-        Err(error) => Some(error.to_string()),
+    let trouble = || shared.ingest.state.trouble();
+    let probe = shared.readers.probe(|store| store.retentions());
+    let error = match trouble() {
+        Some(error) => Some(error),
+        None => match timeout(PROBE_MAX, probe).await {
+            Ok(Ok(_)) => trouble(),
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("the record has not answered for {} s", PROBE_MAX.as_secs())),
+        },
     };
     match error {
         None => "ok\n".into_response(),

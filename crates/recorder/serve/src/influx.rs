@@ -143,7 +143,7 @@ async fn write(
             Failed::new(StatusCode::BAD_REQUEST, why)
         })?,
     };
-    let mut lines = body::read(&ingest, body).await?;
+    let mut lines = body::read(&ingest, &peer, body).await?;
     match headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes()) {
         None | Some(b"identity" | b"") => {}
         Some(b"gzip") => lines = body::unpack_gzip(&ingest, &lines)?,

@@ -34,8 +34,10 @@ mod error;
 mod handover;
 mod handover_item;
 mod http;
+mod in_progress;
 mod influx;
 mod ingest;
+mod listener;
 mod local_user;
 mod metrics;
 mod options;
@@ -49,8 +51,10 @@ mod remote_write;
 mod requests;
 mod secrets;
 mod service;
+mod shares;
 mod sockets;
 mod tls;
+mod unavailable;
 
 use std::path::{Path, PathBuf};
 

@@ -283,10 +283,10 @@ impl Metrics {
         self.refused.get_or_create(&self.labels(sender, reason)).inc_by(lines);
     }
 
-    /// Counts a line that is refused before it is in the journal.
-    pub(crate) fn refuse_at_once(&self, sender: &Sender, reason: &'static str) {
-        self.lines.get_or_create(&ByWay { way: sender.way }).inc();
-        self.refuse(sender, reason, 1);
+    /// Counts lines that are refused before they are in the journal.
+    pub(crate) fn refuse_at_once(&self, sender: &Sender, reason: &'static str, lines: u64) {
+        self.lines.get_or_create(&ByWay { way: sender.way }).inc_by(lines);
+        self.refuse(sender, reason, lines);
     }
 
     /// Counts a connection, a datagram or a request that is not read.

@@ -62,7 +62,7 @@ async fn take(
                    (OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf)";
         return Err(Failed::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
-    let mut message = body::read(ingest, body).await?;
+    let mut message = body::read(ingest, &peer, body).await?;
     match headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
         None | Some(b"identity" | b"") => {}
         Some(b"gzip") => message = body::unpack_gzip(ingest, &message)?,

@@ -67,6 +67,7 @@ impl Holder {
 pub(crate) struct Place {
     shared: Arc<Mutex<Taken>>,
     number: u64,
+    sender: Option<Holder>,
     lost: Arc<Notify>,
 }
 
@@ -106,7 +107,7 @@ impl Places {
         }
         let held = Held { sender, idle_since: Some(Instant::now()), lost: lost.clone() };
         taken.held.insert(number, held);
-        Place { shared: self.shared.clone(), number, lost }
+        Place { shared: self.shared.clone(), number, sender, lost }
     }
 }
 
@@ -135,6 +136,11 @@ impl Taken {
 }
 
 impl Place {
+    /// Whose connection it is, if that is known.
+    pub(crate) fn holder(&self) -> Option<Holder> {
+        self.sender
+    }
+
     /// Something complete has arrived, or was answered.
     pub(crate) fn rests(&self) {
         self.set(Some(Instant::now()));

@@ -128,7 +128,7 @@ impl Connection {
                 Service::Pickle => TORN_FRAME,
                 _ => TORN,
             };
-            ingest.metrics.refuse_at_once(&self.sender, reason);
+            ingest.metrics.refuse_at_once(&self.sender, reason, 1);
         }
         if is_written {
             self.stream.close();
@@ -181,7 +181,7 @@ impl Connection {
         };
         let half = bytes.split_off(end + 1);
         if std::mem::take(&mut self.skipping) {
-            ingest.metrics.refuse_at_once(&self.sender, too_long());
+            ingest.metrics.refuse_at_once(&self.sender, too_long(), 1);
             let first = memchr::memchr(b'\n', &bytes).unwrap_or(end);
             bytes.drain(..=first);
         }
@@ -227,7 +227,7 @@ impl Connection {
     }
 
     fn refuse(&self, reason: Malformed, ingest: &Ingest) {
-        ingest.metrics.refuse_at_once(&self.sender, reason.name());
+        ingest.metrics.refuse_at_once(&self.sender, reason.name(), 1);
     }
 
     /// Hands over whole lines; waits for the answers to earlier ones if there are many.

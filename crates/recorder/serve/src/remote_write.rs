@@ -89,7 +89,7 @@ async fn take(
         let why = "this Content-Encoding is not supported: use snappy";
         return Err(Failed::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
-    let packed = body::read(ingest, body).await?;
+    let packed = body::read(ingest, &peer, body).await?;
     let message = body::unpack_snappy(ingest, &packed)?;
     drop(packed);
     formats::check_message(protocol, &message.bytes)

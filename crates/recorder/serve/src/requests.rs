@@ -23,9 +23,10 @@ use tokio::sync::watch;
 
 use crate::access::Link;
 use crate::handover_item::{HandoverItem, ItemKind};
+use crate::in_progress::{InProgress, RequestInProgress};
 use crate::patience::Patient;
 use crate::phase::Phase;
-use crate::places::Place;
+use crate::places::{Holder, Place};
 use crate::sockets::Stream;
 
 /// How long a client may be silent between two requests.
@@ -40,6 +41,8 @@ pub(crate) struct Peer {
     /// Its address, and the name of its token if it has one.
     pub(crate) name: Arc<str>,
     pub(crate) link: Link,
+    /// Who holds the place of its connection, if that is known.
+    pub(crate) holder: Option<Holder>,
     /// The socket of its connection.
     socket: Arc<OwnedFd>,
 }
@@ -86,24 +89,26 @@ pub(crate) async fn answer(
     router: Router,
     mut phase: watch::Receiver<Phase>,
     place: Arc<Place>,
+    requests: InProgress,
 ) -> Option<HandoverItem> {
     let router = TowerToHyperService::new(router);
     let socket = Arc::new(stream.socket().ok()?);
-    let peer = Peer { name: sender.as_str().into(), link: stream.link(), socket };
+    let (link, holder) = (stream.link(), place.holder());
+    let peer = Peer { name: sender.as_str().into(), link, holder, socket };
     let is_answering = Arc::new(AtomicBool::new(false));
     let stream = Patient::new(stream, ahead, is_answering.clone());
     let held = place.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
         is_answering.store(true, Ordering::Relaxed);
-        let place = held.clone();
+        let (place, in_progress) = (held.clone(), requests.begin());
         let request = request.map(|body| Arriving::new(body, place.clone()));
         let (answer, is_answering) = (router.call(request), is_answering.clone());
         Box::pin(async move {
             let answer = answer.await;
             is_answering.store(false, Ordering::Relaxed);
             place.rests();
-            answer
+            answer.map(|answer| answer.map(|body| Answering { body, _request: in_progress }))
         })
     });
     let mut server = http1::Builder::new();
@@ -147,6 +152,33 @@ pub(crate) async fn answer(
     }
     let _ = stream.shutdown().await;
     None
+}
+
+/// The body of an answer, until whose end its request is in progress.
+#[derive(Debug)]
+struct Answering {
+    body: axum::body::Body,
+    _request: RequestInProgress,
+}
+
+impl Body for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// The body of a request, which tells the place of its connection when all of it has arrived.
@@ -218,6 +250,7 @@ mod tests {
             router,
             phases,
             Arc::new(place),
+            InProgress::default(),
         );
         (theirs, phase, tokio::spawn(answering))
     }

@@ -86,6 +86,17 @@ impl Bound {
         })
     }
 
+    /// The same socket with another descriptor; its address in the options tells its kind.
+    pub(crate) fn again(&self, address: &Address) -> io::Result<Bound> {
+        let fd = match self {
+            Bound::Tcp(socket) => socket.as_fd(),
+            Bound::Udp(socket) => socket.as_fd(),
+            Bound::Unix(socket) => socket.as_fd(),
+            Bound::UnixDatagram(socket) => socket.as_fd(),
+        };
+        Bound::adopted(fd.try_clone_to_owned()?, address)
+    }
+
     pub(crate) fn into_fd(self) -> io::Result<OwnedFd> {
         Ok(match self {
             Bound::Tcp(socket) => socket.into_std()?.into(),

@@ -1,5 +1,6 @@
 //! Errors of a store; each says what to do.
 
+use recordfile::RecordError;
 use series::{Lane, SlotKey};
 
 use crate::Writer;
@@ -9,7 +10,7 @@ use crate::Writer;
 pub enum StoreError {
     /// The SQLite file cannot be opened, written or read.
     #[error(transparent)]
-    Record(#[from] recordfile::RecordError),
+    Record(#[from] RecordError),
     /// The URL of a PostgreSQL database is invalid.
     #[error(
         "'{url}' is not the URL of a PostgreSQL database ({cause}): write postgres://user@host/database, or postgres:///database?host=/var/run/postgresql for a Unix socket"
@@ -25,6 +26,14 @@ pub enum StoreError {
         "PostgreSQL at {place} does not answer ({cause}): start it, or set TACHOGRAPH_RECORD to another database or a file"
     )]
     Unreachable {
+        /// The address.
+        place: String,
+        /// The system's error.
+        cause: String,
+    },
+    /// The host of a PostgreSQL URL has no address.
+    #[error("the host of PostgreSQL at {place} is not known ({cause}): check TACHOGRAPH_RECORD")]
+    NoHost {
         /// The address.
         place: String,
         /// The system's error.
@@ -198,6 +207,21 @@ pub enum StoreError {
         /// The limit.
         most: usize,
     },
+}
+
+impl StoreError {
+    /// Whether the same call may succeed later although nobody changes an option: the store is being
+    /// started or restarted, is busy, or has no space.
+    pub fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Record(RecordError::Locked(_) | RecordError::Full(_))
+                | StoreError::Unreachable { .. }
+                | StoreError::Lost { .. }
+                | StoreError::Full { .. }
+                | StoreError::Busy { .. }
+        )
+    }
 }
 
 fn first_series(slots: &[(i64, SlotKey)]) -> i64 {

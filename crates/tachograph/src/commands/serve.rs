@@ -130,6 +130,9 @@ fn tell(event: Event<'_>) {
                 }
             }
         }
+        Event::Unavailable(why) => {
+            output::note(&format!("it does not listen yet, and goes on trying: {why}"));
+        }
         Event::Replaced { by } => output::note(&format!("process {by} has taken over")),
         Event::NotReplaced(error) => {
             output::note(&format!("not replaced: {error}; this process goes on"));

@@ -220,6 +220,37 @@ fn one_user_cannot_hold_all_places() {
 }
 
 #[test]
+fn bodies_of_one_user_that_arrive_slowly_leave_room_for_others() {
+    if !rustix::process::geteuid().is_root() {
+        return not_run("only root can connect as another user");
+    }
+    let place = Place::new();
+    let daemon = serve(&place, &["--no-graphite"], 1);
+    let body = vec![b'#'; 8 << 20];
+    let slow: Vec<TcpStream> = (0..9)
+        .map(|_| {
+            let mut stream = connect(&daemon);
+            let head = "POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388608\r\n\r\n";
+            stream.write_all(head.as_bytes()).unwrap();
+            // Those beyond the user's share are refused meanwhile. The last byte never comes.
+            let _ = stream.write_all(&body[1..]);
+            stream
+        })
+        .collect();
+    let as_user = |user: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", user, "--regid", user, "--clear-groups", "curl", "-s"]);
+        command.args(["-o", "/dev/null", "-w", "%{http_code}", "--data-binary", "a value=1"]);
+        let ended = command.arg(format!("http://{}/write", daemon.at("tcp://", 0))).output();
+        String::from_utf8_lossy(&ended.unwrap().stdout).into_owned()
+    };
+    eventually("there is no room for another body", || as_user("0") == "503");
+    assert_eq!(as_user("65534"), "204");
+    drop(slow);
+    daemon.stop().unwrap();
+}
+
+#[test]
 fn a_request_with_very_many_series_is_refused_before_it_takes_memory() {
     let place = Place::new();
     let daemon = serve(&place, &["--no-graphite"], 1);
@@ -520,6 +551,12 @@ fn links_of_other_users_in_a_shared_folder_are_not_followed() {
         let ended = place.run(&args);
         assert_eq!((ended.status, ended.err), (Some(2), said), "{args:?}");
     }
+    let refused = foreign("points.refused");
+    std::fs::write(shared.join("points"), "no point\n").unwrap();
+    let file = shared.join("points");
+    let ended = place.run(&["import", "--format", "graphite", file.to_str().unwrap()]);
+    assert_eq!(ended.status, Some(2), "{ended:?}");
+    ended.says(&format!("{refused} is a symbolic link of another user (uid 65534)"));
     let found = |folder: PathBuf| std::fs::read_dir(folder).unwrap().count();
     assert_eq!([found(place.path("target")), found(place.path("target/folder"))], [2, 0]);
 }
@@ -558,14 +595,16 @@ fn record_journal_and_sockets_are_private_whatever_the_umask() {
     let daemon = start(&[]);
     assert_eq!(mode(&place.path("record.sqlite-wal")), 0o644);
     daemon.stop().unwrap();
-    std::fs::set_permissions(&journal, PermissionsExt::from_mode(0o777)).unwrap();
-    let ended = place.run(&["serve", "--http", &unix, "--no-graphite"]);
-    let said = format!(
-        "error: everyone can create files in the folder {0} of the journal: chmod o-w {0}, or \
-         choose another --journal\n",
-        journal.display()
-    );
-    assert_eq!((ended.status, ended.err), (Some(2), said));
+    for open in [0o777, 0o770] {
+        std::fs::set_permissions(&journal, PermissionsExt::from_mode(open)).unwrap();
+        let ended = place.run(&["serve", "--http", &unix, "--no-graphite"]);
+        let said = format!(
+            "error: other users can change the folder {0} of the journal: chmod go-w {0}, or \
+             choose another --journal\n",
+            journal.display()
+        );
+        assert_eq!((ended.status, ended.err), (Some(2), said), "{open:o}");
+    }
 }
 
 #[test]

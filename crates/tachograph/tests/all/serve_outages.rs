@@ -1,15 +1,18 @@
 //! `tachograph serve` while its database is gone.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
 
 use proofs::daemon::{Daemon, now_us, over_tcp};
 use proofs::{database_kills, restarts};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use throwaway::Throwaway;
 
 use crate::support::daemon::{figure, get, serve};
-use crate::support::{Place, eventually};
+use crate::support::{Place, TACHOGRAPH, eventually};
 
 /// A daemon with a database.
 fn daemon(place: &Place, url: &str, args: &[&str]) -> Daemon {
@@ -94,6 +97,143 @@ fn queries_that_nobody_waits_for_stop_and_give_their_places_to_others() {
     wait_for(0.0);
     assert!(get(&running, "/metrics/find?query=*").contains("slow"));
     drop(locking);
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_database_that_neither_answers_nor_fails_is_reported_and_ends_no_acknowledgements() {
+    let place = Place::new();
+    let server = Throwaway::start(&["fsync=off"]).unwrap();
+    let url = server.database("serve").unwrap();
+    let running = daemon(&place, &url, &[]);
+    assert!(write(&running, "known", 0));
+    let is_stored = |count| {
+        let points = proofs::daemon::points(&url, &["known"]);
+        points.is_ok_and(|points| points == [count])
+    };
+    eventually("it is stored", || is_stored(1));
+    let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+    let mut locking = client.transaction().unwrap();
+    // What a writer needs that is suspended in its transaction. Readers do not wait for it.
+    locking.batch_execute("LOCK TABLE lane_run IN EXCLUSIVE MODE").unwrap();
+    assert!(write(&running, "known", 1));
+    eventually("the trouble is reported", || get(&running, "/health").contains(" 503 "));
+    assert!(write(&running, "known", 2), "it is acknowledged nevertheless");
+    drop(locking);
+    eventually("all is stored", || is_stored(3));
+    eventually("the trouble is over", || get(&running, "/health").contains(" 200 "));
+    running.stop().unwrap();
+}
+
+/// Starts a daemon that listens on a Unix socket for HTTP, and not for Graphite.
+fn spawn(place: &Place, url: &str) -> Child {
+    let http = format!("unix:{}", place.path("http").display());
+    let mut command = place.command(&["serve", "--no-graphite", "--http", &http, "--record", url]);
+    command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// The answer of such a daemon to a request for its health; empty while it does not listen.
+fn health(place: &Place) -> String {
+    let mut answer = String::new();
+    let asked = UnixStream::connect(place.path("http")).and_then(|mut stream| {
+        stream.write_all(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        stream.read_to_string(&mut answer)
+    });
+    // What has arrived of an answer is shown by the test that waits for more.
+    drop(asked);
+    answer
+}
+
+fn terminate(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::TERM).unwrap();
+}
+
+#[test]
+fn a_daemon_waits_for_a_database_that_is_started_after_it() {
+    let place = Place::new();
+    let mut server = Throwaway::start(&["fsync=off"]).unwrap();
+    let url = server.database("serve").unwrap();
+    server.kill();
+    let mut running = spawn(&place, &url);
+    eventually("it tells what it waits for", || {
+        let answer = health(&place);
+        answer.contains(" 503 ") && answer.contains("does not answer")
+    });
+    assert_eq!(running.try_wait().unwrap(), None);
+    server.resume().unwrap();
+    eventually("it serves", || health(&place).contains(" 200 "));
+    terminate(&running);
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let begins = "it does not listen yet, and goes on trying: PostgreSQL at ";
+    assert!(said.starts_with(begins) && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn a_daemon_that_waits_for_its_database_ends_when_it_is_told_to() {
+    let place = Place::new();
+    let mut server = Throwaway::start(&["fsync=off"]).unwrap();
+    let url = server.database("serve").unwrap();
+    server.kill();
+    let running = spawn(&place, &url);
+    eventually("it waits", || health(&place).contains(" 503 "));
+    terminate(&running);
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("error: the record could not be written (PostgreSQL at "), "{said}");
+}
+
+#[test]
+fn a_database_that_will_never_be_there_is_refused_at_once() {
+    let place = Place::new();
+    let server = Throwaway::start(&["fsync=off"]).unwrap();
+    let none = server.url("none");
+    for (url, said) in [
+        (none.as_str(), "no database at "),
+        ("postgres://ada@host:port/x", "is not the URL of a PostgreSQL database"),
+    ] {
+        let ended =
+            place.run(&["serve", "--http", "127.0.0.1:0", "--no-graphite", "--record", url]);
+        assert_eq!(ended.status, Some(2), "{ended:?}");
+        assert!(ended.err.starts_with("error: ") && ended.err.contains(said), "{}", ended.err);
+    }
+}
+
+#[test]
+fn a_daemon_whose_successor_fails_while_the_database_is_away_goes_on() {
+    let place = Place::new();
+    let mut server = Throwaway::start(&["fsync=off"]).unwrap();
+    let url = server.database("serve").unwrap();
+    let program = place.path("tachograph");
+    std::fs::copy(TACHOGRAPH, &program).unwrap();
+    let mut command = Command::new(&program);
+    command.args(["serve", "--http", "127.0.0.1:0", "--graphite", "tcp://127.0.0.1:0"]);
+    command.args(["--record", &url]);
+    let running = Daemon::start(place.prepare(command), 2).unwrap();
+    assert!(write(&running, "known", 0));
+    // It gets ready, and fails once it is told to, while everything is being handed to it.
+    let fails = "#!/bin/sh\nprintf R >&0\nhead -c 1 >first\n\
+                 while [ ! -e fail ]; do sleep 0.01; done\nexit 1\n";
+    let new = place.write("new", fails);
+    std::fs::set_permissions(&new, PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::rename(new, &program).unwrap();
+    running.signal(Signal::USR2).unwrap();
+    let is_handing = || std::fs::metadata(place.path("first")).is_ok_and(|file| file.len() > 0);
+    eventually("the successor gets something", is_handing);
+    server.kill();
+    place.write("fail", "");
+    let note = running.note().unwrap();
+    assert!(note.starts_with("not replaced: the new process could not take over: "), "{note}");
+    let note = running.note().unwrap();
+    assert!(note.starts_with("it does not listen yet, and goes on trying: PostgreSQL"), "{note}");
+    eventually("it tells what it waits for", || {
+        get(&running, "/health").contains(" does not answer ")
+    });
+    server.resume().unwrap();
+    eventually("it goes on", || get(&running, "/health").contains(" 200 "));
+    assert!(write(&running, "known", 1));
     running.stop().unwrap();
 }
 

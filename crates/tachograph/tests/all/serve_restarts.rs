@@ -1,5 +1,7 @@
 //! `tachograph serve` is replaced under load.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 
 use proofs::daemon::Daemon;
@@ -19,6 +21,31 @@ fn twenty_restarts_under_load_lose_no_request_and_no_point() {
     });
     let proof = proof.unwrap();
     assert!(proof.holds(), "{proof:?}");
+}
+
+#[test]
+fn a_slow_request_keeps_nobody_from_connecting_while_a_successor_takes_over() {
+    let place = Place::new();
+    let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite"];
+    let mut daemon = Daemon::start(place.command(&args), 1).unwrap();
+    let at = daemon.at("tcp://", 0);
+    let mut slow = TcpStream::connect(&at).unwrap();
+    let head = "POST /write HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+    slow.write_all(format!("{head}Content-Length: 9\r\n\r\na v").as_bytes()).unwrap();
+    let others = std::thread::spawn(move || {
+        // More than a successor needs to get ready.
+        for _ in 0..400 {
+            assert_eq!(status(&ask(&at, "GET /ping", "", "")), 204);
+        }
+        slow.write_all(b"alue=1").unwrap();
+        let mut answer = String::new();
+        slow.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    daemon.replace().unwrap();
+    let answer = others.join().unwrap();
+    assert_eq!(status(&answer), 204, "{answer}");
+    daemon.stop().unwrap();
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use proofs::daemon::{Daemon, over_tcp, points};
 use rustix::process::Signal;
 
-use crate::support::daemon::serve;
+use crate::support::daemon::{figure, serve};
 use crate::support::{Place, TACHOGRAPH, ask, eventually, lines, status};
 
 fn write(at: &str, name: &str, second: u64) -> String {
@@ -110,6 +110,26 @@ fn what_a_journal_on_a_full_disk_does_not_take_is_not_acknowledged() {
 }
 
 #[test]
+fn datagrams_that_a_journal_on_a_full_disk_does_not_take_are_counted() {
+    let place = Place::new();
+    let args = "--journal disk/j --graphite udp://127.0.0.1:0 --write-each 1h";
+    let daemon = on_small_disk(&place, "300k", args);
+    let _shell = Shell(&place);
+    let at = daemon.at("tcp://", 0);
+    eventually("the disk is full", || status(&write(&at, "full", 0)) == 503);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let text: String = (0..500).map(|i| format!("lost.to.the.sender {i} {now}\n")).collect();
+    socket.send_to(text.as_bytes(), daemon.at("udp://", 0)).unwrap();
+    let lines = "tachograph_lines_total{way=\"graphite_datagram\"}";
+    eventually("the datagram has arrived", || figure(&daemon, lines) == Some(500.0));
+    let refused = "tachograph_refused_lines_total{way=\"graphite_datagram\",\
+                   sender=\"127.0.0.1\",reason=\"journal\"}";
+    assert_eq!(figure(&daemon, refused), Some(500.0));
+    daemon.stop().unwrap();
+}
+
+#[test]
 fn systemd_is_told_that_the_daemon_works_and_so_does_a_successor() {
     let place = Place::new();
     let socket = UnixDatagram::bind(place.path("notify")).unwrap();
@@ -134,7 +154,10 @@ fn systemd_is_told_that_the_daemon_works_and_so_does_a_successor() {
     told("WATCHDOG=1");
     told("WATCHDOG=1");
     daemon.replace().unwrap();
-    told("MAINPID=");
+    // The predecessor has ended: by now systemd knows another process.
+    socket.set_nonblocking(true).unwrap();
+    assert!(told("MAINPID=").contains(&format!("MAINPID={}", daemon.id())));
+    socket.set_nonblocking(false).unwrap();
     told("WATCHDOG=1");
     told("WATCHDOG=1");
     daemon.stop().unwrap();
@@ -353,6 +376,22 @@ fn sigterm_works_while_a_successor_stalls() {
         asked.elapsed()
     );
     assert!(has_ended(&place), "it was killed");
+}
+
+#[test]
+fn a_successor_that_dies_with_everything_is_reported_so_that_systemd_starts_another() {
+    let place = Place::new();
+    let daemon = exchangeable(&place, &["--no-graphite"]);
+    // It takes over, and ends instead of serving.
+    let dies = "#!/bin/sh\nprintf RO >&0\nhead -c 1 >got\n\
+                until tail -c 1 got | grep -q Y; do head -c 1 >>got; done\nexit 3\n";
+    exchange(&place, dies);
+    daemon.signal(Signal::USR2).unwrap();
+    let (status, said) = daemon.ended().unwrap();
+    assert_eq!(status, Some(2), "{said}");
+    let ends = "has taken over, but does not serve: it ended with exit status: 3; what was \
+                acknowledged is in the journal: start the daemon again";
+    assert!(said.trim_end().ends_with(ends), "{said}");
 }
 
 #[test]

@@ -293,8 +293,13 @@ impl World {
                 self.kill(process.take());
             }
         }
-        for (daemon, process) in Daemon::ALL.into_iter().zip(processes) {
+        for (daemon, mut process) in Daemon::ALL.into_iter().zip(processes) {
             self.turn_to(daemon);
+            if let Some(process) = &mut process
+                && self.random.one_in(4)
+            {
+                self.stop_in_silence(process)?;
+            }
             self.kill(process);
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use engine::journal::{FILE_BYTES, Follower};
@@ -17,6 +17,7 @@ use engine::{
 use store::{FORGOTTEN_MAX, Retention, Store, StoreError, Writer};
 
 use super::journal::Group;
+use super::state::HeldJournal;
 use super::store_thread::Job;
 use super::watchdog::Watchdog;
 use super::{Answer, IngestOptions, Message, Shared, State, keys, store_thread};
@@ -46,14 +47,14 @@ pub(super) fn run(
     let engine = engine.map_err(|error| failed(error, options, state))?;
     let (replies, told) = channel();
     let keys = keys::start(&options.place, replies.clone())?;
-    std::thread::scope(|scope| {
+    store_thread::with(store, replies, |store| {
         let mut executor = Executor {
             options,
             state,
             metrics,
             journal: Arc::new(Mutex::new(session.journal)),
             follower: None,
-            store: store_thread::start(scope, store, replies),
+            store,
             keys,
             told,
             group: Group::default(),
@@ -374,8 +375,8 @@ impl Executor<'_> {
         None
     }
 
-    fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    fn journal(&self) -> HeldJournal<'_, Journal> {
+        self.state.hold(&self.journal)
     }
 
     /// Gives a job to the thread that writes to the store.

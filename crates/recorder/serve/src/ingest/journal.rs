@@ -1,7 +1,6 @@
 //! The thread that writes the journal.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 use std::sync::mpsc::SyncSender;
 
 use tokio::sync::mpsc::Receiver;
@@ -13,6 +12,9 @@ use std::sync::atomic::Ordering;
 
 /// A commit waits for no further messages once it has this many bytes.
 const GROUP_BYTES: usize = 8 << 20;
+
+/// Name of the reason for refusing lines that could not be written to the journal.
+const JOURNAL: &str = "journal";
 
 /// Messages on disk.
 #[derive(Debug, Default)]
@@ -41,7 +43,7 @@ pub(super) fn run(
             length += message.lines.len();
             group.push(message);
         }
-        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = state.hold(journal);
         let written = group.iter().try_for_each(|message| {
             let Message { format, lines, arrival_us, key, .. } = message;
             let (format, arrival_us, key) = (*format, *arrival_us, *key);
@@ -65,10 +67,16 @@ pub(super) fn run(
                 metrics.journal_errors.inc();
                 drop(journal);
                 let why = error.to_string();
-                for message in group {
-                    let answer = message.answer.map(|to| to.send(Answer::Failed(why.clone())));
-                    // A sender that is gone does not wait for its answer.
-                    drop(answer);
+                for Message { answer, sender, lines, .. } in group {
+                    match answer {
+                        // A sender that is gone does not wait for its answer.
+                        Some(to) => _ = to.send(Answer::Failed(why.clone())),
+                        // The sender of a datagram is told nothing.
+                        None => {
+                            let lines = memchr::memchr_iter(b'\n', &lines).count() as u64;
+                            metrics.refuse_at_once(&sender, JOURNAL, lines);
+                        }
+                    }
                 }
             }
         }

@@ -38,6 +38,7 @@ use state::Ends;
 
 use crate::ServeError;
 use crate::metrics::{Metrics, Sender};
+use crate::shares::Shares;
 
 /// Messages that wait for the journal.
 const WAITING: usize = 64;
@@ -50,6 +51,9 @@ pub(crate) const MESSAGE_MAX: usize = 8 << 20;
 
 /// Limit on the bytes of all messages.
 const ROOM: usize = 64 << 20;
+
+/// Limit on the bytes of the bodies that arrive from one sender.
+pub(crate) const SHARE: usize = ROOM / 2;
 
 /// Bytes that are counted together.
 const ROOM_UNIT: usize = 1 << 10;
@@ -103,6 +107,8 @@ pub(crate) struct Ingest {
     pub(crate) metrics: Metrics,
     journal_max: u64,
     room: Arc<Semaphore>,
+    /// Who takes what of it for bodies that arrive.
+    pub(crate) shares: Shares,
 }
 
 /// The threads of an [`Ingest`].
@@ -144,7 +150,7 @@ pub(crate) fn start(
     });
     let journal = writer.map_err(ServeError::System)?;
     let room = Arc::new(Semaphore::new(ROOM / ROOM_UNIT));
-    let ingest = Ingest { messages, state, metrics, journal_max, room };
+    let ingest = Ingest { messages, state, metrics, journal_max, room, shares: Shares::default() };
     Ok((ingest, Threads { journal, apply }))
 }
 
@@ -152,6 +158,13 @@ pub(crate) fn start(
 type Shared = Arc<Mutex<Journal>>;
 
 impl Ingest {
+    /// A way in that leads nowhere: what is sent gets no answer.
+    pub(crate) fn nowhere(metrics: Metrics) -> Ingest {
+        let room = Arc::new(Semaphore::new(ROOM / ROOM_UNIT));
+        let (messages, state, shares) = (mpsc::channel(1).0, Arc::default(), Shares::default());
+        Ingest { messages, state, metrics, journal_max: u64::MAX, room, shares }
+    }
+
     /// Whether senders must wait, because the journal or the memory is full.
     pub(crate) fn is_full(&self) -> bool {
         self.state.full.load(Ordering::Relaxed)
@@ -212,7 +225,8 @@ mod tests {
             let (messages, waiting) = mpsc::channel(WAITING);
             let (state, metrics) = (Arc::default(), Metrics::new());
             let room = Arc::new(Semaphore::new(ROOM / ROOM_UNIT));
-            (Ingest { messages, state, metrics, journal_max: u64::MAX, room }, waiting)
+            let shares = Shares::default();
+            (Ingest { messages, state, metrics, journal_max: u64::MAX, room, shares }, waiting)
         }
     }
 

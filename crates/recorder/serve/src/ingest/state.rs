@@ -1,12 +1,18 @@
 //! What the threads and the listeners know of each other.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::{Clock, Moment};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::Notify;
+
+use crate::in_progress::InProgress;
+
+/// How long the journal's disk may take for something until that is trouble, in microseconds.
+const DISK_MAX_US: i64 = 10 * series::SECOND_US;
 
 /// What the threads and the listeners know of each other.
 #[derive(Debug)]
@@ -31,10 +37,14 @@ pub(crate) struct State {
     store_error: Mutex<Option<String>>,
     /// The last error of the journal, until it accepts a message.
     journal_error: Mutex<Option<String>>,
+    /// Since when the journal's disk has been at work, as [`Moment::passed_us`]; 0 if it is not.
+    busy_us: AtomicI64,
     /// Which time it is.
     clock: Mutex<Clock>,
     /// Told when a thread has ended.
     pub(crate) ended: Notify,
+    /// HTTP requests that are being answered.
+    pub(crate) requests: InProgress,
 }
 
 impl Default for State {
@@ -49,8 +59,10 @@ impl Default for State {
             is_flushed: AtomicBool::default(),
             store_error: Mutex::default(),
             journal_error: Mutex::default(),
+            busy_us: AtomicI64::default(),
             clock: Mutex::new(Clock::new(moment())),
             ended: Notify::default(),
+            requests: InProgress::default(),
         }
     }
 }
@@ -98,8 +110,26 @@ impl State {
 
     /// Why messages are not written to the journal or to the store at the moment, if so.
     pub(crate) fn trouble(&self) -> Option<String> {
-        let journal = self.journal_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        journal.or_else(|| self.store_error())
+        let journal = || self.journal_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let silence = self.silence_of_disk(moment().passed_us);
+        silence.or_else(journal).or_else(|| self.store_error())
+    }
+
+    /// What a person is told of a disk that neither answers nor fails.
+    fn silence_of_disk(&self, passed_us: i64) -> Option<String> {
+        let busy_us = self.busy_us.load(Ordering::Relaxed);
+        let silent_us = passed_us - busy_us;
+        (busy_us != 0 && silent_us >= DISK_MAX_US).then(|| {
+            let silent_s = silent_us / series::SECOND_US;
+            format!("the disk of the journal has not answered for {silent_s} s")
+        })
+    }
+
+    /// Locks the journal, or what is tested in its place. Until that is dropped, its disk is at work.
+    pub(super) fn hold<'j, T>(&'j self, journal: &'j Mutex<T>) -> HeldJournal<'j, T> {
+        let journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        self.busy_us.store(moment().passed_us, Ordering::Relaxed);
+        HeldJournal { journal, busy_us: &self.busy_us }
     }
 
     /// Age of the oldest line that no store has.
@@ -110,6 +140,33 @@ impl State {
                 Duration::from_micros(self.now_us().saturating_sub(oldest_us).max(0) as u64)
             }
         }
+    }
+}
+
+/// A journal whose disk is at work.
+pub(super) struct HeldJournal<'j, T> {
+    journal: MutexGuard<'j, T>,
+    busy_us: &'j AtomicI64,
+}
+
+impl<T> Deref for HeldJournal<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.journal
+    }
+}
+
+impl<T> DerefMut for HeldJournal<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.journal
+    }
+}
+
+impl<T> Drop for HeldJournal<'_, T> {
+    fn drop(&mut self) {
+        // The lock ends after this.
+        self.busy_us.store(0, Ordering::Relaxed);
     }
 }
 
@@ -130,4 +187,22 @@ fn moment() -> Moment {
     };
     // It goes on while the machine is suspended.
     Moment { passed_us: us(ClockId::Boottime), shown_us: us(ClockId::Realtime) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_neither_answers_nor_fails_is_told() {
+        let (state, journal) = (State::default(), Mutex::new(()));
+        let held = state.hold(&journal);
+        let since_us = state.busy_us.load(Ordering::Relaxed);
+        let after = |seconds| state.silence_of_disk(since_us + seconds * series::SECOND_US);
+        assert_eq!(after(9), None);
+        let told = "the disk of the journal has not answered for 12 s";
+        assert_eq!(after(12).as_deref(), Some(told));
+        drop(held);
+        assert_eq!(after(12), None);
+    }
 }

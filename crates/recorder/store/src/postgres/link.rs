@@ -15,13 +15,26 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long sent data may stay unacknowledged.
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// OpenTransaction settings: commits are on disk, times are in UTC, and statements are planned once,
-/// independent of their parameters.
+/// Silence after which the kernel asks whether the server is still there, and how often from then
+/// on. A server that vanishes after it has acknowledged a statement sends nothing any more.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_EACH: Duration = Duration::from_secs(10);
+
+/// The kernel's silence, which is what a URL without the option gets.
+const KEEP_ALIVE_DEFAULT: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// Settings of a connection: commits are on disk, times are in UTC, and statements are planned once,
+/// independent of their parameters. Nothing waits for a lock for ever, and a process that is suspended
+/// in its transaction does not keep its locks: all other writers would wait for it.
 const SESSION: &str = "
     SET plan_cache_mode = force_generic_plan;
     SET TIME ZONE 'UTC'; SET datestyle = 'ISO'; SET client_min_messages = warning;
     SELECT set_config('synchronous_commit', 'on', false)
-    WHERE current_setting('synchronous_commit') = 'off'";
+    WHERE current_setting('synchronous_commit') = 'off';
+    SELECT set_config('lock_timeout', '30s', false)
+    WHERE current_setting('lock_timeout') = '0';
+    SELECT set_config('idle_in_transaction_session_timeout', '60s', false)
+    WHERE current_setting('idle_in_transaction_session_timeout') = '0'";
 
 /// A connection that can be reopened.
 pub(super) struct PostgresConnection {
@@ -44,6 +57,12 @@ impl PostgresConnection {
         }
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(NETWORK_TIMEOUT);
+        }
+        if config.get_keepalives_idle() == KEEP_ALIVE_DEFAULT {
+            config.keepalives_idle(KEEP_ALIVE);
+        }
+        if config.get_keepalives_interval().is_none() {
+            config.keepalives_interval(KEEP_ALIVE_EACH);
         }
         if config.get_application_name().is_none() {
             config.application_name("tachograph");
@@ -222,6 +241,27 @@ mod tests {
         );
         assert_eq!(without_password("postgres:///x?password=secret&port=y"), "postgres:///x");
         assert_eq!(without_password("postgres://ada:sec?ret@db/x"), "postgres://***");
+    }
+
+    #[test]
+    fn no_connection_waits_for_ever_unless_it_is_told_to() {
+        let server = throwaway::Throwaway::start(&["fsync=off"]).unwrap();
+        let settings = |options: &str| -> (String, String) {
+            let url = format!("{}{options}", server.url("postgres"));
+            let mut link = PostgresConnection::new(&url).unwrap();
+            assert_eq!(link.config.get_keepalives_idle(), KEEP_ALIVE);
+            let mut show = |name: &str| {
+                let sql = format!("SHOW {name}");
+                let shown = link.transaction(|session| {
+                    Ok(session.transaction.query_one(&sql, &[])?.try_get(0)?)
+                });
+                shown.unwrap()
+            };
+            (show("lock_timeout"), show("idle_in_transaction_session_timeout"))
+        };
+        assert_eq!(settings(""), ("30s".to_owned(), "1min".to_owned()));
+        let told = "&options=-c%20lock_timeout=2h%20-c%20idle_in_transaction_session_timeout=1h";
+        assert_eq!(settings(told), ("2h".to_owned(), "1h".to_owned()));
     }
 
     #[test]

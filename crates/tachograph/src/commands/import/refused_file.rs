@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use base::Bytes;
 use import::Refused;
+use recordfile::refuse_foreign;
 
 /// Refused lines, each with a comment that gives the reason; created with the first one.
 ///
@@ -74,7 +75,11 @@ impl RefusedFile {
 }
 
 fn make(path: &Path, header: &[u8]) -> io::Result<BufWriter<File>> {
+    let refuse = || refuse_foreign(path).map_err(|foreign| io::Error::other(foreign.to_string()));
+    refuse()?;
     let file = OpenOptions::new().create(true).append(true).open(path)?;
+    // Another user may have been quicker.
+    refuse()?;
     let fresh = file.metadata()?.len() == 0;
     let mut file = BufWriter::new(file);
     if fresh && !header.is_empty() {

@@ -26,6 +26,10 @@ const FULL_MAX_US: i64 = SECOND_US;
 /// By then, a handover has come to its last batch.
 const LAST_BATCH_ROUNDS: u32 = 200;
 
+/// By then, a process that is told to stop has ended: five minutes.
+const SILENT_ROUNDS: u64 = 60;
+const SILENT_ROUND_MS: u64 = 5_000;
+
 /// What became of the message of an event.
 #[derive(Default)]
 pub(super) struct Done {
@@ -367,6 +371,25 @@ impl World {
         }
         process.is_over |= process.stops;
         Ok(())
+    }
+
+    /// The store is silent from now on. A process that is told to stop ends nevertheless.
+    pub(super) fn stop_in_silence(&mut self, process: &mut Process) -> Result<(), String> {
+        self.note("stops, and the store is silent");
+        self.own.disk.set(disk::Condition::default());
+        for _ in 0..SILENT_ROUNDS {
+            if process.waiting.is_empty() && matches!(process.engine.wants(), Wants::Message(_)) {
+                process.stops = true;
+                self.tell(process, Event::Stop)?;
+            }
+            let is_over = process.is_over || process.engine.wants() == Wants::Nothing;
+            if is_over || self.own.disk.is_dead() {
+                return Ok(());
+            }
+            self.pass(SILENT_ROUND_MS);
+            self.tick(process)?;
+        }
+        law(false, "a process that is told to stop ends, whatever the store does")
     }
 
     /// Messages arrive, some of them again.
