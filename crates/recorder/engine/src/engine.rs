@@ -1,5 +1,6 @@
 //! The state machine: what is told becomes what is to be done.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use formats::{Book, Series};
@@ -42,6 +43,8 @@ pub struct Engine<S> {
     upkeep: Upkeep,
     /// The position of the last record that was applied.
     applied: u64,
+    /// The positions of the last records of batches that were written, without lines between them.
+    noted: RangeInclusive<u64>,
     /// The position of the last record that was there at the start.
     replayed: u64,
     /// The position up to which messages were counted before they were read again.
@@ -85,6 +88,7 @@ impl<S: Clone + PartialEq> Engine<S> {
             alone: Alone::None,
             upkeep: Upkeep::default(),
             applied: 0,
+            noted: 0..=0,
             replayed: 0,
             counted: 0,
             tried: now.passed,
@@ -203,8 +207,9 @@ impl<S: Clone + PartialEq> Engine<S> {
                 // lines are needed no more then.
                 self.note(bytes >= self.options.journal_max / 2, now, effects);
             }
-            Event::Noted(is_noted) => {
-                let is_sent = self.outgoing.noted(is_noted, &mut self.intake, effects);
+            Event::Noted(noted) => {
+                let is_sent = self.outgoing.noted(noted.is_some(), &mut self.intake, effects);
+                self.noted(noted);
                 if is_sent
                     && let State::Open(Pace::AtOnce | Pace::Full(_), Goal::Stop(stop)) =
                         &mut self.state
@@ -212,9 +217,10 @@ impl<S: Clone + PartialEq> Engine<S> {
                     *stop = Stop::Writing;
                 }
             }
-            Event::FileStarted { lines, upto } => {
+            Event::Tried(noted) => self.noted(noted),
+            Event::FileStarted(upto) => {
                 if let State::Open(_, Goal::HandOver(batch @ LastBatch::Wanted)) = &mut self.state {
-                    *batch = LastBatch::Upto { lines, upto };
+                    *batch = LastBatch::Upto(upto);
                     self.write_last(now, effects);
                 }
             }
@@ -500,6 +506,21 @@ impl<S: Clone + PartialEq> Engine<S> {
         self.applied >= self.outgoing.upto()
     }
 
+    /// Records of batches were written, without lines between them.
+    fn noted(&mut self, noted: Option<RangeInclusive<u64>>) {
+        let Some(noted) = noted else { return };
+        let goes_on = *noted.start() == self.noted.end() + 1;
+        let first = if goes_on { *self.noted.start() } else { *noted.start() };
+        self.noted = first..=*noted.end();
+    }
+
+    /// The position up to which all lines are applied: only records of batches lie between that of
+    /// the last lines and this one.
+    fn applied_upto(&self) -> u64 {
+        let is_next = self.noted.contains(&(self.applied + 1));
+        if is_next { *self.noted.end() } else { self.applied }
+    }
+
     /// Begins a batch that is due.
     fn write_due(&mut self, now: Now, effects: &mut Effects<S>) {
         if self.has_resumed() && self.outgoing.is_due(&self.intake, &self.options, now) {
@@ -511,19 +532,18 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// contain. Before and after it, batches are written when they are due, because a successor may
     /// be slow.
     fn write_last(&mut self, now: Now, effects: &mut Effects<S>) {
-        let (is_idle, has_resumed) = (self.outgoing.is_idle(), self.has_resumed());
+        let can_begin = self.outgoing.is_idle() && self.has_resumed();
+        let applied = self.applied_upto();
         let State::Open(_, Goal::HandOver(batch)) = &mut self.state else { return };
-        if let LastBatch::Upto { upto, .. } = *batch
-            && is_idle
+        if let LastBatch::Upto(upto) = *batch
+            && self.outgoing.is_idle()
             && self.outgoing.upto() >= upto
         {
             *batch = LastBatch::Written;
             effects.push(Effect::Flushed);
         }
         match *batch {
-            LastBatch::Upto { lines, .. } if is_idle && has_resumed && self.applied >= lines => {
-                self.begin(now, effects);
-            }
+            LastBatch::Upto(upto) if can_begin && applied >= upto => self.begin(now, effects),
             _ => self.write_due(now, effects),
         }
     }
@@ -538,19 +558,10 @@ impl<S: Clone + PartialEq> Engine<S> {
 
     /// Writes the record of a batch, with open windows that go on or are cut.
     fn note(&mut self, is_cut: bool, now: Now, effects: &mut Effects<S>) {
-        // Only records of batches follow the last lines.
-        let upto = match &self.state {
-            State::Open(_, Goal::HandOver(LastBatch::Upto { lines, upto }))
-                if self.applied >= *lines =>
-            {
-                self.applied.max(*upto)
-            }
-            _ => self.applied,
-        };
-        self.applied = upto;
-        let windows = self.intake.give_windows(is_cut, upto);
+        self.applied = self.applied_upto();
+        let windows = self.intake.give_windows(is_cut, self.applied);
         let is_large = now.journal_bytes >= self.options.journal_max / 2;
-        self.outgoing.note(upto, windows, is_large, &mut self.intake, effects);
+        self.outgoing.note(self.applied, windows, is_large, &mut self.intake, effects);
     }
 
     /// Begins a part of the upkeep, if it is due and no batch is being written.

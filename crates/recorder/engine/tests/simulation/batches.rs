@@ -123,8 +123,6 @@ struct Process {
     begun_us: i64,
     /// The latest time that the store knew then: the end of a partition.
     known_us: i64,
-    /// The position of the last message in the journal.
-    lines: u64,
     /// Messages in the journal that the engine has not answered.
     waiting: VecDeque<Waiting>,
     /// Messages that were answered, and not as repetitions: each is counted in the end.
@@ -449,7 +447,6 @@ impl World {
             clock,
             begun_us: self.passed_us,
             known_us: known_us.unwrap_or(i64::MIN),
-            lines: last,
             waiting,
             answered: BTreeSet::new(),
             asked: VecDeque::new(),

@@ -304,18 +304,18 @@ impl Executor<'_> {
                 }
                 let noted = batches.note(&mut journal);
                 state.set_journal_error(noted.as_ref().err().map(ToString::to_string));
-                return Some(Event::Noted(noted.is_ok()));
+                return Some(Event::Noted(noted.ok()));
             }
             Effect::TryJournal(batches) => {
                 let noted = batches.note(&mut self.journal());
-                state.set_journal_error(noted.err().map(|error| error.to_string()));
+                state.set_journal_error(noted.as_ref().err().map(ToString::to_string));
+                return Some(Event::Tried(noted.ok()));
             }
             Effect::StartFile => {
                 let mut journal = self.journal();
                 // Without a new file the successor has more to read.
                 let _ = journal.start_file();
-                let lines = state.journaled.load(Ordering::Relaxed);
-                return Some(Event::FileStarted { lines, upto: journal.last() });
+                return Some(Event::FileStarted(journal.last()));
             }
             Effect::Write(mut frozen) => {
                 let now_us = state.now_us();

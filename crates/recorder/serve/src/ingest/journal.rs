@@ -54,7 +54,6 @@ pub(super) fn run(
         state.journal_bytes.store(journal.size(), Ordering::Relaxed);
         match committed {
             Ok(last) => {
-                state.journaled.store(last, Ordering::Relaxed);
                 drop(journal);
                 metrics.journal_commits.inc();
                 if groups.send(Group { messages: group.into(), last }).is_err() {

@@ -23,8 +23,6 @@ pub(crate) struct State {
     /// Whether a batch is to be written now, and then none any more, because a successor takes
     /// over.
     pub(crate) last_batch: AtomicBool,
-    /// The position of the last lines in the journal.
-    pub(super) journaled: AtomicU64,
     /// Whether that batch is written.
     pub(crate) is_flushed: AtomicBool,
     /// The last error of the store, until it accepts a batch.
@@ -45,7 +43,6 @@ impl Default for State {
             head_bytes: AtomicU64::default(),
             full: AtomicBool::default(),
             last_batch: AtomicBool::default(),
-            journaled: AtomicU64::default(),
             is_flushed: AtomicBool::default(),
             store_error: Mutex::default(),
             journal_error: Mutex::default(),

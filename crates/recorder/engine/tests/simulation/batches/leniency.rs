@@ -13,6 +13,8 @@ pub(crate) enum Leniency {
     NumberAgain,
     /// A batch claims a message that it does not contain.
     UptoTooFar,
+    /// All that is in the journal up to the record of a batch is taken for records of batches.
+    LinesTakenForBatches,
     /// A new process reads the whole journal again.
     FromTheStart,
     /// A new process begins after the last batch record, whether or not the store has that batch.
@@ -48,12 +50,13 @@ pub(crate) enum Leniency {
 }
 
 impl Leniency {
-    pub(crate) const ALL: [Leniency; 21] = [
+    pub(crate) const ALL: [Leniency; 22] = [
         Leniency::RecordAfterBatch,
         Leniency::ReleaseBeforeBatch,
         Leniency::ClaimOutside,
         Leniency::NumberAgain,
         Leniency::UptoTooFar,
+        Leniency::LinesTakenForBatches,
         Leniency::FromTheStart,
         Leniency::BelievesTheJournal,
         Leniency::AnswersEarly,

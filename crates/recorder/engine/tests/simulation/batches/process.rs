@@ -141,7 +141,8 @@ impl World {
             }
             Effect::Note { batches, .. } if self.without == Some(Leniency::RecordAfterBatch) => {
                 process.owed = Some(batches);
-                return Ok(Some(Event::Noted(true)));
+                let next = journal.last() + 1;
+                return Ok(Some(Event::Noted(Some(next..=next))));
             }
             Effect::Note { batches, is_large } => {
                 if is_large {
@@ -153,15 +154,20 @@ impl World {
                 }
                 process.is_journal_failing = noted.is_err();
                 self.note(format_args!("batch up to {}: {noted:?}", batches.upto()));
-                return Ok(Some(Event::Noted(noted.is_ok())));
+                let noted = noted.ok().map(|noted| match self.without {
+                    Some(Leniency::LinesTakenForBatches) => 1..=*noted.end(),
+                    _ => noted,
+                });
+                return Ok(Some(Event::Noted(noted)));
             }
             Effect::TryJournal(batches) => {
-                process.is_journal_failing = batches.note(journal).is_err();
+                let noted = batches.note(journal);
+                process.is_journal_failing = noted.is_err();
+                return Ok(Some(Event::Tried(noted.ok())));
             }
             Effect::StartFile => {
                 let _ = journal.start_file();
-                let (lines, upto) = (process.lines, journal.last());
-                return Ok(Some(Event::FileStarted { lines, upto }));
+                return Ok(Some(Event::FileStarted(journal.last())));
             }
             Effect::Write(frozen) => {
                 let claims = frozen.claims().iter();
@@ -410,8 +416,7 @@ impl World {
             // Those without an answer may count, or not.
             self.unknown.extend(numbers);
         }
-        if let (Ok(last), false) = (committed, self.own.disk.is_dead()) {
-            process.lines = last;
+        if committed.is_ok() && !self.own.disk.is_dead() {
             process.waiting.extend(waiting);
         }
         let has_room = bytes <= JOURNAL_MAX + JOURNAL_SLACK;
