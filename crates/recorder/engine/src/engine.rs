@@ -125,8 +125,10 @@ impl<S: Clone + PartialEq> Engine<S> {
         self.intake.gatherer.bytes()
     }
 
+    /// Whether no more is to be added before a batch. Without updates none begins, also if what is
+    /// remembered of refused ones is large.
     fn is_head_full(&self) -> bool {
-        self.head_bytes() >= self.options.updates.head_bytes
+        self.head_bytes() >= self.options.updates.head_bytes && !self.intake.is_empty()
     }
 
     fn has_journal(&self) -> bool {

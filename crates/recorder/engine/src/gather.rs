@@ -39,7 +39,7 @@ pub struct Gatherer {
     rrds: Rrds,
     /// Series of which nothing is taken, by their numbers in the store, because a slot would overflow.
     full: HashSet<i64>,
-    /// Size of the head when it was last taken out.
+    /// Size of what the store has: the head when it was last taken out, and series opened since.
     bytes_before: usize,
 }
 
@@ -206,7 +206,10 @@ impl Gatherer {
                 }
                 Ok(series) => {
                     let lane = lane.unwrap_or_default();
+                    let before = self.head.bytes();
                     let place = self.head.open(series.id, &series.spec, &lane);
+                    // The points of the lane are in the store.
+                    self.bytes_before += self.head.bytes() - before;
                     if let Some((definition, state)) = series.rrd.zip(found.rrds.remove(&series.id))
                     {
                         let advance = || Advance::new(definition, state);

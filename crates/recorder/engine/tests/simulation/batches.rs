@@ -43,8 +43,10 @@ const JOURNAL_MAX: u64 = 5_000;
 /// What a journal may have beside that: the messages of an event, and records of batches.
 const JOURNAL_SLACK: u64 = 4_000;
 
-/// Memory of the head: a few messages.
+/// Memory of the head: a few messages. Some processes have so little that the recent points of a few
+/// series in the store would fill it.
 const HEAD_BYTES: usize = 3_000;
+const LITTLE_HEAD_BYTES: usize = 100;
 
 /// What a head may have beside that: the messages of a group, each of which may cover the time since
 /// the last one in all its series, up to the heartbeat of 300 s, and windows.
@@ -119,6 +121,8 @@ struct Process {
     journal: Journal<SimulatedDisk>,
     follower: Option<Follower<SimulatedDisk>>,
     clock: Clock,
+    /// Memory of its head.
+    head_bytes: usize,
     /// When it began.
     begun_us: i64,
     /// The latest time that the store knew then: the end of a partition.
@@ -439,12 +443,15 @@ impl World {
         if let Some(last_us) = known_us {
             clock.compare(self.moment(), last_us);
         }
-        let engine = Engine::new(Self::options()?, 0, &session, engine::Now::default());
+        let head_bytes = if self.random.one_in(4) { LITTLE_HEAD_BYTES } else { HEAD_BYTES };
+        let options = Self::options(head_bytes)?;
+        let engine = Engine::new(options, 0, &session, engine::Now::default());
         let mut process = Process {
             engine: engine.map_err(text)?,
             journal: session.journal,
             follower: None,
             clock,
+            head_bytes,
             begun_us: self.passed_us,
             known_us: known_us.unwrap_or(i64::MIN),
             waiting,
@@ -466,12 +473,12 @@ impl World {
         Ok(Some(process))
     }
 
-    fn options() -> Result<EngineOptions, String> {
+    fn options(head_bytes: usize) -> Result<EngineOptions, String> {
         let step = Step::from_secs(STEP_S).ok_or("a step")?;
         Ok(EngineOptions {
             journal_max: JOURNAL_MAX,
             write_each: Duration::from_secs(10),
-            updates: Options { head_bytes: HEAD_BYTES, ..Options::new(step) },
+            updates: Options { head_bytes, ..Options::new(step) },
         })
     }
 }

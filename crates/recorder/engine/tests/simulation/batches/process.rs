@@ -11,8 +11,8 @@ use series::SECOND_US;
 use super::messages::Given;
 use super::script::Answer;
 use super::{
-    Arrived, Asked, Batch, HEAD_BYTES, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, Process,
-    REMEMBER_US, Waiting, World, text,
+    Arrived, Asked, Batch, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, Process, REMEMBER_US,
+    Waiting, World, text,
 };
 use crate::disk;
 use crate::journal::law;
@@ -83,14 +83,14 @@ impl World {
             }
         }
         let bytes = process.engine.head_bytes();
-        let is_limited = bytes <= HEAD_BYTES + HEAD_SLACK;
+        let is_limited = bytes <= process.head_bytes + HEAD_SLACK;
         law(is_limited, format_args!("the head has a limit: {bytes} bytes"))?;
         let full_us = process.full_since_us.map_or(0, |since_us| self.passed_us - since_us);
         let is_open = !adds || bytes <= bytes_before || full_us <= FULL_MAX_US;
         law(is_open, format_args!("a full head takes nothing: {bytes} bytes after {full_us} us"))?;
         let since_us = process.full_since_us.unwrap_or(self.passed_us);
         // Without a journal no batch begins, but nothing new is acknowledged either.
-        let is_full = bytes >= HEAD_BYTES && !process.is_journal_failing;
+        let is_full = bytes >= process.head_bytes && !process.is_journal_failing;
         process.full_since_us = is_full.then_some(since_us);
         Ok(done)
     }
