@@ -2,7 +2,8 @@
 //!
 //! A clock that jumps by years for one message would give all later values of StatsD to another
 //! year, and one that is wrong at the start would expire a whole record. So the clock is compared
-//! with the time that has passed since the process began, and with the record:
+//! with the time that has passed since the process began, and with what expiry has believed before in
+//! the record. What is recorded does not count, because a wrong clock may have written it:
 //!
 //! - **Arrivals** follow a small step of the clock at once, and a larger one after [`PATIENCE_US`].
 //! - **Expiry**, which destroys data, follows a clock that is more than an hour ahead of what is
@@ -69,10 +70,11 @@ impl Clock {
         }
     }
 
-    /// Compares the clock with the latest time that the record knows, in microseconds since the
-    /// epoch. The time since then may have been an outage, or the clock may be wrong.
-    pub fn compare(&mut self, at: Moment, last_us: i64) {
-        self.safe_us = Some(last_us.saturating_sub(at.passed_us).min(self.offset_us));
+    /// Compares the clock with the latest time that expiry [has believed](store::KnownTimes) in the
+    /// record, in microseconds since the epoch. The time since then may have been an outage, or the
+    /// clock may be wrong.
+    pub fn compare(&mut self, at: Moment, expired_us: i64) {
+        self.safe_us = Some(expired_us.saturating_sub(at.passed_us).min(self.offset_us));
     }
 
     /// The time at which something arrives, in microseconds since the epoch.

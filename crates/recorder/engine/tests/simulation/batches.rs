@@ -56,6 +56,9 @@ const HEAD_SLACK: usize = 24_000;
 const STEP_S: i64 = 10;
 const AGE_S: i64 = 4 * 3_600;
 
+/// The length of its partitions, by which the store knows when they expire.
+const PARTITION_US: i64 = AGE_S / 8 * SECOND_US;
+
 /// How long the names of requests are remembered.
 const REMEMBER_US: i64 = 86_400 * SECOND_US;
 
@@ -125,7 +128,7 @@ struct Process {
     head_bytes: usize,
     /// When it began.
     begun_us: i64,
-    /// The latest time that the store knew then: the end of a partition.
+    /// The latest time that the store had seen expiry believe then.
     known_us: i64,
     /// Messages in the journal that the engine has not answered.
     waiting: VecDeque<Waiting>,
@@ -193,6 +196,8 @@ struct World {
     is_cut: bool,
     /// Fine slots before this may have expired.
     expired_us: i64,
+    /// The latest time that expiry believed.
+    believed_us: i64,
     /// What readers have seen: the messages that the store had.
     read: Vec<BTreeSet<u64>>,
     seen: Seen,
@@ -249,6 +254,7 @@ fn play_told(events: &[Event], without: Option<Leniency>, is_told: bool) -> Resu
         in_order: true,
         is_cut: false,
         expired_us: i64::MIN,
+        believed_us: i64::MIN,
         read: Vec::new(),
         seen: Seen::default(),
         is_told,
@@ -439,9 +445,8 @@ impl World {
             }
         }
         let mut clock = Clock::new(self.moment());
-        let known_us = self.store.last_us().map_err(text)?;
-        if let Some(last_us) = known_us {
-            clock.compare(self.moment(), last_us);
+        if let Some(expired_us) = self.store.known_times().map_err(text)?.expired_us {
+            clock.compare(self.moment(), expired_us);
         }
         let head_bytes = if self.random.one_in(4) { LITTLE_HEAD_BYTES } else { HEAD_BYTES };
         let options = Self::options(head_bytes)?;
@@ -453,7 +458,7 @@ impl World {
             clock,
             head_bytes,
             begun_us: self.passed_us,
-            known_us: known_us.unwrap_or(i64::MIN),
+            known_us: self.believed_us,
             waiting,
             answered: BTreeSet::new(),
             asked: VecDeque::new(),

@@ -37,8 +37,8 @@ pub(super) fn run(
     let mut store = store::open(&options.place)?;
     retain(&mut *store, options)?;
     let session = begin(&mut *store, &options.journal)?;
-    if let Some(last_us) = store.last_us()? {
-        state.compare_clock(last_us);
+    if let Some(expired_us) = store.known_times()?.expired_us {
+        state.compare_clock(expired_us);
     }
     let lane = store.lanes(&[&options.engine.updates.lane])?.first().copied().unwrap_or(0);
     state.journal_bytes.store(session.journal.size(), Ordering::Relaxed);

@@ -71,9 +71,9 @@ impl State {
         clock.forget_us(moment(), remember_us)
     }
 
-    /// Compares the clock with the latest time that the record knows.
-    pub(super) fn compare_clock(&self, last_us: i64) {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner).compare(moment(), last_us);
+    /// Compares the clock with the latest time that expiry has believed in the record.
+    pub(super) fn compare_clock(&self, expired_us: i64) {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).compare(moment(), expired_us);
     }
 
     /// Why the store does not accept batches at the moment, if so.

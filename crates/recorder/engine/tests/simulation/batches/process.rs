@@ -11,8 +11,8 @@ use series::SECOND_US;
 use super::messages::Given;
 use super::script::Answer;
 use super::{
-    Arrived, Asked, Batch, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, Process, REMEMBER_US,
-    Waiting, World, text,
+    Arrived, Asked, Batch, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, PARTITION_US, Process,
+    REMEMBER_US, Waiting, World, text,
 };
 use crate::disk;
 use crate::journal::law;
@@ -185,10 +185,11 @@ impl World {
         Ok(None)
     }
 
-    /// The latest time that may be believed: a record that is ahead of the right time is.
+    /// The latest time that may be believed: the right one, or what expiry believed before the
+    /// process began. What is recorded does not count, because a wrong clock may have written it.
     fn latest_us(&self, process: &Process) -> i64 {
         let run_us = self.passed_us - process.begun_us;
-        self.right_us().max(process.known_us.saturating_add(run_us))
+        self.right_us().max(process.known_us.saturating_add(PARTITION_US + run_us))
     }
 
     /// Sees which requests are old, and which ones look so, because another process took them while
