@@ -123,7 +123,9 @@ fn options(flags: &ImportFlags, format: Format) -> Result<Options, Failure> {
     let most = i64::try_from(flags.max_series).unwrap_or(i64::MAX);
     let series =
         SeriesLimit { series: most.max(SeriesLimit::DEFAULT.series), ..SeriesLimit::DEFAULT };
-    let (limits, whole, head_bytes) = (limits(), flags.complete, flags.head_memory);
+    // Every database supports these times.
+    let limits = Limits { earliest_us: YEAR_1_US, ..Limits::DEFAULT };
+    let (whole, head_bytes) = (flags.complete, flags.head_memory);
     Ok(Options {
         heartbeat_us,
         lateness_us,
@@ -135,11 +137,6 @@ fn options(flags: &ImportFlags, format: Format) -> Result<Options, Failure> {
         head_bytes,
         ..Options::new(step)
     })
-}
-
-/// From the year 1, which every database supports, to ten minutes from now.
-fn limits() -> Limits {
-    Limits { past_us: now_us().saturating_sub(YEAR_1_US), ..Limits::DEFAULT }
 }
 
 fn step(flags: &ImportFlags) -> Result<Step, Failure> {
