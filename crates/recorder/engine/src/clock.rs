@@ -6,6 +6,8 @@
 //! the record. What is recorded does not count, because a wrong clock may have written it:
 //!
 //! - **Arrivals** follow a small step of the clock at once, and a larger one after [`PATIENCE_US`].
+//!   Whether points are of the future is judged by what the clock shows meanwhile, if that is later:
+//!   it may have been set right.
 //! - **Expiry**, which destroys data, follows a clock that is more than an hour ahead of what is
 //!   known only after an hour in which it stayed there. Until then it sees the time that would have
 //!   passed without the jump. A clock that is set back is believed at once, because it expires
@@ -39,6 +41,23 @@ pub struct Moment {
 impl Moment {
     fn offset_us(self) -> i64 {
         self.shown_us.saturating_sub(self.passed_us)
+    }
+}
+
+/// When something arrived, in microseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// The time that was believed.
+    pub at_us: i64,
+    /// What the clock showed, if that was later: a clock that was just set right is not believed yet,
+    /// but points are not of the future by it.
+    pub latest_us: i64,
+}
+
+impl Arrived {
+    /// At a time that the clock showed too.
+    pub const fn at(at_us: i64) -> Arrived {
+        Arrived { at_us, latest_us: at_us }
     }
 }
 
@@ -97,6 +116,12 @@ impl Clock {
             }
         }
         at.passed_us.saturating_add(self.offset_us)
+    }
+
+    /// The arrival of something now.
+    pub fn arrived(&mut self, at: Moment) -> Arrived {
+        let at_us = self.now_us(at);
+        Arrived { at_us, latest_us: at_us.max(at.shown_us) }
     }
 
     /// The time at which it is to be judged what has expired, in microseconds since the epoch;
@@ -167,7 +192,9 @@ mod tests {
             assert_eq!(clock.now_us(at(66, 0)), right(66));
             // Another jump does not continue the first one.
             assert_eq!(clock.now_us(at(100, jump_us)), right(100));
-            assert_eq!(clock.now_us(at(159, jump_us)), right(159));
+            let latest_us = right(159).max(right(159) + jump_us);
+            let arrived = Arrived { at_us: right(159), latest_us };
+            assert_eq!(clock.arrived(at(159, jump_us)), arrived);
             assert_eq!(clock.now_us(at(160, jump_us)), right(160) + jump_us, "it stays there");
         }
     }

@@ -352,7 +352,7 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// Applies a message, or leaves it in the journal.
     fn message(&mut self, message: Message<'_>, sender: &S, now: Now, effects: &mut Effects<S>) {
         if let State::Open(Pace::Behind(behind), _) = &mut self.state {
-            behind.add(message.position, message.arrival_us, sender.clone());
+            behind.add(message.position, message.arrived.at_us, sender.clone());
             effects.push(Effect::Answer(self.intake.judge(message), None));
             return;
         }
@@ -375,8 +375,8 @@ impl<S: Clone + PartialEq> Engine<S> {
     ) -> Result<(), EngineError> {
         let record = Record::read(bytes).ok_or(EngineError::Record)?;
         let message = match record {
-            Record::Lines { format, arrival_us, key, lines } => {
-                Some(Message { position, format, arrival_us, key, lines })
+            Record::Lines { format, arrived, key, lines } => {
+                Some(Message { position, format, arrived, key, lines })
             }
             Record::Windows { .. } | Record::Batch { .. } => None,
         };
@@ -390,7 +390,7 @@ impl<S: Clone + PartialEq> Engine<S> {
                 }
             }
             Some(message) => {
-                behind.oldest_us = Some(message.arrival_us);
+                behind.oldest_us = Some(message.arrived.at_us);
                 let Some((_, counted)) = self.apply(message, now, effects) else {
                     effects.push(Effect::Again);
                     return Ok(());

@@ -174,7 +174,7 @@ pub(crate) async fn deliver(
     let message = Message {
         format,
         lines: bytes,
-        arrival_us: ingest.state.now_us(),
+        arrived: ingest.state.arrived(),
         key,
         sender: Sender { way, name: peer.name },
         answer: Some(answer),

@@ -21,8 +21,8 @@ use engine::clock::{Clock, Moment};
 use engine::gather::Question;
 use engine::journal::Follower;
 use engine::{
-    Batches, Counted, Engine, EngineOptions, Frozen, Journal, JournalError, Options, Record,
-    Session, SessionError, session,
+    Arrived, Batches, Counted, Engine, EngineOptions, Frozen, Journal, JournalError, Options,
+    Record, Session, SessionError, session,
 };
 use series::{SECOND_US, Step};
 
@@ -100,7 +100,7 @@ enum Asked {
 }
 
 /// The arrival of a message.
-struct Arrived {
+struct Arrival {
     daemon: Daemon,
     /// The time that had passed.
     passed_us: i64,
@@ -115,7 +115,7 @@ struct Waiting {
     /// The position of the first one of those with which it came.
     group: u64,
     given: Given,
-    arrival_us: i64,
+    arrived: Arrived,
 }
 
 /// A process: its engine, and what its executor holds.
@@ -178,7 +178,7 @@ struct World {
     /// Without an answer.
     unknown: BTreeSet<u64>,
     /// When messages with keys arrived.
-    arrivals: BTreeMap<u64, Vec<Arrived>>,
+    arrivals: BTreeMap<u64, Vec<Arrival>>,
     /// Messages with keys that may count again: they are old, or another process took them while its
     /// clock was far behind what this one believes, which it cannot know.
     forgettable: BTreeSet<u64>,
@@ -434,8 +434,8 @@ impl World {
                 if rule == Leniency::FromTheStart && position <= upto {
                     let sent = self.messages.values().find(|sent| sent.record == bytes);
                     waiting.extend(sent.map(|sent| {
-                        let Sent { given, arrival_us, .. } = *sent;
-                        Waiting { position, group: position, given, arrival_us }
+                        let Sent { given, arrived, .. } = *sent;
+                        Waiting { position, group: position, given, arrived }
                     }));
                 } else if rule == Leniency::BelievesTheJournal
                     && let Some(Record::Batch { upto, .. }) = Record::read(bytes)

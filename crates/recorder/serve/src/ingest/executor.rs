@@ -233,9 +233,9 @@ impl Executor<'_> {
         while !matches!(self.engine.wants(), Wants::Reply(_)) {
             let position = self.group.last + 1 - self.group.messages.len() as u64;
             let Some(message) = self.group.messages.pop_front() else { return Ok(()) };
-            let Message { format, lines, arrival_us, key, sender, .. } = &message;
-            let (format, arrival_us, key) = (*format, *arrival_us, *key);
-            let given = engine::Message { position, format, arrival_us, key, lines };
+            let Message { format, lines, arrived, key, sender, .. } = &message;
+            let (format, arrived, key) = (*format, *arrived, *key);
+            let given = engine::Message { position, format, arrived, key, lines };
             let Done { is_again, answer } = self.tell(Event::Message(given, sender), now)?;
             if is_again {
                 self.group.messages.push_front(message);

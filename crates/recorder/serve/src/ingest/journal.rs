@@ -43,9 +43,9 @@ pub(super) fn run(
         }
         let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
         let written = group.iter().try_for_each(|message| {
-            let Message { format, lines, arrival_us, key, .. } = message;
-            let (format, arrival_us, key) = (*format, *arrival_us, *key);
-            Record::Lines { format, arrival_us, key, lines }.write(&mut bytes);
+            let Message { format, lines, arrived, key, .. } = message;
+            let (format, arrived, key) = (*format, *arrived, *key);
+            Record::Lines { format, arrived, key, lines }.write(&mut bytes);
             journal.append(&bytes).map(|_| ())
         });
         // The records of a group are in the journal, or none of them.

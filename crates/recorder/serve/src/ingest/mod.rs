@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use engine::{EngineOptions, Journal};
+use engine::{Arrived, EngineOptions, Journal};
 use store::Writer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -75,8 +75,8 @@ pub(crate) struct Message {
     pub(crate) format: Format,
     /// Whole lines, or a binary message that [can be read](formats::check_message).
     pub(crate) lines: Vec<u8>,
-    /// When they arrived, in microseconds since the epoch.
-    pub(crate) arrival_us: i64,
+    /// When they arrived.
+    pub(crate) arrived: Arrived,
     /// The name of the request, if its sender has given it one.
     pub(crate) key: Option<Writer>,
     pub(crate) sender: Sender,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::{Clock, Moment};
+use engine::{Arrived, Clock, Moment};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::Notify;
 
@@ -53,7 +53,12 @@ impl Default for State {
 }
 
 impl State {
-    /// The time at which something arrives now, in microseconds since the epoch.
+    /// The arrival of something now.
+    pub(crate) fn arrived(&self) -> Arrived {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).arrived(moment())
+    }
+
+    /// The time that is believed now, in microseconds since the epoch.
     pub(crate) fn now_us(&self) -> i64 {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).now_us(moment())
     }

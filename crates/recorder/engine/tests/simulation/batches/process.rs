@@ -11,7 +11,7 @@ use series::SECOND_US;
 use super::messages::Given;
 use super::script::Answer;
 use super::{
-    Arrived, Asked, Batch, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, PARTITION_US, Process,
+    Arrival, Asked, Batch, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, PARTITION_US, Process,
     REMEMBER_US, Waiting, World, text,
 };
 use crate::disk;
@@ -197,7 +197,7 @@ impl World {
     pub(super) fn see_forgettable(&mut self, process: &Process) {
         let ago_us = REMEMBER_US - EARLY_MAX_US;
         let (latest_us, old_us) = (self.latest_us(process), self.passed_us - ago_us);
-        let is_old = |arrived: &Arrived| {
+        let is_old = |arrived: &Arrival| {
             let looks_old = arrived.arrival_us < latest_us - ago_us;
             let is_own = arrived.daemon == self.daemon && arrived.passed_us > process.begun_us;
             arrived.passed_us < old_us || (looks_old && !is_own)
@@ -227,7 +227,7 @@ impl World {
                 Wants::Record { after, upto } => self.read(process, after, upto)?,
                 Wants::Message(_) => {
                     let Some(waits) = process.waiting.pop_front() else { return Ok(()) };
-                    let Waiting { position, group, given, arrival_us } = waits;
+                    let Waiting { position, group, given, arrived } = waits;
                     // The daemon lets its engine look at the time before each group of messages.
                     if group_given.replace(group) != Some(group) {
                         process.waiting.push_front(waits);
@@ -239,7 +239,7 @@ impl World {
                     let message = Message {
                         position: position + far,
                         format: given.format.of_engine(),
-                        arrival_us,
+                        arrived,
                         key: given.key(),
                         lines: &lines,
                     };
@@ -290,20 +290,20 @@ impl World {
     /// A record, as a process reads it that leaves out a rule.
     fn as_read(&self, process: &mut Process, bytes: &[u8]) -> Vec<u8> {
         let mut changed = bytes.to_vec();
-        let Some(Record::Lines { format, arrival_us, key, lines }) = Record::read(bytes) else {
+        let Some(Record::Lines { format, arrived, key, lines }) = Record::read(bytes) else {
             return changed;
         };
         match self.without {
             Some(Leniency::ArrivalsAnew) => {
-                let arrival_us = process.clock.now_us(self.moment());
-                Record::Lines { format, arrival_us, key, lines }.write(&mut changed);
+                let arrived = process.clock.arrived(self.moment());
+                Record::Lines { format, arrived, key, lines }.write(&mut changed);
             }
             Some(Leniency::ChangesForgotten) => {
                 let is_kept = |line: &&[u8]| !line.starts_with(b"gauge:");
                 let kept: Vec<&[u8]> =
                     lines.split_inclusive(|byte| *byte == b'\n').filter(is_kept).collect();
                 let lines = &kept.concat();
-                Record::Lines { format, arrival_us, key, lines }.write(&mut changed);
+                Record::Lines { format, arrived, key, lines }.write(&mut changed);
             }
             _ => {}
         }
@@ -388,21 +388,24 @@ impl World {
             return self.go_on(process);
         }
         // The senders' clocks are right.
-        let (arrival_us, right_us) = (process.clock.now_us(self.moment()), self.right_us());
+        let (arrived, right_us) = (process.clock.arrived(self.moment()), self.right_us());
+        let arrival_us = arrived.at_us;
+        let refuses_none = self.ahead_us != 0 || arrived.latest_us >= right_us;
+        law(refuses_none, "a clock that is right makes no correct point one of the future")?;
         self.in_order &= arrival_us >= self.arrived_us;
         self.arrived_us = arrival_us;
         let journal = &mut process.journal;
         let mut waiting = Vec::new();
         for given in messages {
-            let sent = given.send(right_us, arrival_us);
+            let sent = given.send(right_us, arrived);
             let position = journal.append(&sent.record).map_err(text)?;
             let group = waiting.first().map_or(position, |first: &Waiting| first.group);
-            waiting.push(Waiting { position, group, given: *given, arrival_us });
+            waiting.push(Waiting { position, group, given: *given, arrived });
             self.messages.entry(given.number).or_insert(sent);
             if given.key().is_some() {
                 let (daemon, passed_us) = (self.daemon, self.passed_us);
                 let arrivals = self.arrivals.entry(given.number).or_default();
-                arrivals.push(Arrived { daemon, passed_us, arrival_us });
+                arrivals.push(Arrival { daemon, passed_us, arrival_us });
             }
         }
         let committed = journal.commit();
