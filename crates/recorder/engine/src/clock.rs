@@ -17,6 +17,8 @@
 //!   forgotten by the time from before, until as much time has passed as they are to be remembered
 //!   for.
 
+use std::ops::RangeInclusive;
+
 use series::SECOND_US;
 
 /// A difference between the clock and the time that has passed that is followed at once.
@@ -92,8 +94,10 @@ impl Clock {
     /// Compares the clock with the latest time that expiry [has believed](store::KnownTimes) in the
     /// record, in microseconds since the epoch. The time since then may have been an outage, or the
     /// clock may be wrong.
-    pub fn compare(&mut self, at: Moment, expired_us: i64) {
-        self.safe_us = Some(expired_us.saturating_sub(at.passed_us).min(self.offset_us));
+    pub fn compare(&mut self, at: Moment, expired_us: &RangeInclusive<i64>) {
+        let is_near = at.shown_us <= expired_us.end().saturating_add(DISTRUST_US);
+        let safe_us = if is_near { *expired_us.end() } else { *expired_us.start() };
+        self.safe_us = Some(safe_us.saturating_sub(at.passed_us).min(self.offset_us));
     }
 
     /// The time at which something arrives, in microseconds since the epoch.
@@ -212,14 +216,14 @@ mod tests {
         for ahead_us in [2 * DAY_US, 1_500 * DAY_US] {
             let mut clock = Clock::new(at(0, ahead_us));
             // The record was written until a minute ago.
-            clock.compare(at(0, ahead_us), right(-60));
+            clock.compare(at(0, ahead_us), &(right(-60)..=right(-60)));
             assert_eq!(clock.expiry_us(at(7, ahead_us)), Some(right(-53)));
             assert_eq!(clock.expiry_us(at(3_600, ahead_us)), Some(right(3_540)));
             assert_eq!(clock.expiry_us(at(3_700, ahead_us)), Some(right(3_700) + ahead_us));
         }
         // Set right in time, it is believed.
         let mut clock = Clock::new(at(0, 2 * DAY_US));
-        clock.compare(at(0, 2 * DAY_US), right(-60));
+        clock.compare(at(0, 2 * DAY_US), &(right(-60)..=right(-60)));
         assert_eq!(clock.expiry_us(at(1, 2 * DAY_US)), Some(right(-59)));
         assert_eq!(clock.now_us(at(4, 0)), right(4) + 2 * DAY_US, "it may be a jump back");
         assert_eq!(clock.expiry_us(at(90, 0)), Some(right(90)));
@@ -229,7 +233,7 @@ mod tests {
     #[test]
     fn a_clock_that_jumps_ahead_expires_nothing_for_an_hour() {
         let mut clock = Clock::new(at(0, 0));
-        clock.compare(at(0, 0), right(600));
+        clock.compare(at(0, 0), &(right(600)..=right(600)));
         assert_eq!(clock.expiry_us(at(0, 0)), Some(right(0)), "a record is not ahead of the clock");
         let ahead_us = 10 * 365 * DAY_US;
         for minute in 1..61 {
@@ -240,7 +244,7 @@ mod tests {
         assert_eq!(clock.expiry_us(at(4_000, ahead_us)), Some(right(4_000)));
         // Half an hour, as after a pause of the machine, is no jump.
         let mut clock = Clock::new(at(0, 0));
-        clock.compare(at(0, 0), right(-1_800));
+        clock.compare(at(0, 0), &(right(-1_800)..=right(-1_800)));
         assert_eq!(clock.expiry_us(at(0, 0)), Some(right(0)));
     }
 
@@ -248,7 +252,7 @@ mod tests {
     fn a_clock_that_went_ahead_forgets_no_more_than_the_time_that_passes() {
         let remember_us = DAY_US;
         let mut clock = Clock::new(at(0, 0));
-        clock.compare(at(0, 0), right(600));
+        clock.compare(at(0, 0), &(right(600)..=right(600)));
         let forgets = |clock: &mut Clock, seconds, ahead_us| {
             // The daemon looks at its clock more often.
             clock.forget_us(at(seconds - 3_700, ahead_us), remember_us);
@@ -267,7 +271,7 @@ mod tests {
         assert_eq!(clock.forget_us(at(100_062, 2 * ahead_us), remember_us), None);
         // One that begins far behind makes its requests old once it is set right.
         let mut clock = Clock::new(at(0, -ahead_us));
-        clock.compare(at(0, -ahead_us), right(-60));
+        clock.compare(at(0, -ahead_us), &(right(-60)..=right(-60)));
         assert_eq!(clock.forget_us(at(1, -ahead_us), DAY_US), Some(right(1) - ahead_us - DAY_US));
         let set = forgets(&mut clock, 4_000, 0);
         assert_eq!(set, Some(right(4_000) - ahead_us - DAY_US));

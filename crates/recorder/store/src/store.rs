@@ -1,6 +1,7 @@
 //! The interface of all stores.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 use series::{Accumulator, Lane, SlotKey, Step, rrd::Rrd};
 
@@ -38,13 +39,14 @@ pub struct Maintained {
 
 /// What a store knows of the time, in microseconds since the epoch. A clock that is far ahead of it
 /// may be wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownTimes {
-    /// A time that expiry has believed, or at which nothing would expire yet; `None` without slots. If
-    /// everything is kept for ever, the end of the newest slots.
+    /// The latest time that expiry has believed, to the length of a partition; if nothing has ever
+    /// expired, the age of the oldest slots, and the end of the newest if everything is kept for ever.
+    /// `None` without slots.
     ///
     /// A wrong clock can write slots at once, but moves this only if expiry believes it.
-    pub expired_us: Option<i64>,
+    pub expired_us: Option<RangeInclusive<i64>>,
     /// The latest time for which there are slots that no clock has written which was wrong for less
     /// than an hour: the end of a partition before the newest. `None` without partitions.
     pub recorded_us: Option<i64>,

@@ -53,12 +53,17 @@ impl Telling {
         Ok(Telling { kept, made_us, newest_us, certain_us, oldest_us })
     }
 
-    /// The latest time at which nothing more expires than has already; `None` if that is unknown.
+    /// The time of the last expiry is in a partition that starts here; `None` if there was none.
     fn expired_us(&self) -> Option<i64> {
-        let age_us = self.kept.retention.age_us?;
-        let horizon_us = Some(self.kept.horizon_us).filter(|us| *us != i64::MIN);
-        let end_us = horizon_us.map(|us| self.kept.end_of(us)).or(self.oldest_us)?;
-        Some(end_us.saturating_add(age_us))
+        let horizon_us = Some(self.kept.horizon_us).filter(|us| *us != i64::MIN)?;
+        Some(horizon_us.saturating_add(self.kept.retention.age_us?))
+    }
+
+    /// The latest time by which no more expires than has already; `None` if that is unknown.
+    fn harmless_us(&self) -> Option<i64> {
+        let expired_us = self.expired_us().map(|us| self.kept.end_of(us));
+        let oldest_us = self.oldest_us.zip(self.kept.retention.age_us);
+        expired_us.or(oldest_us.map(|(us, age_us)| us.saturating_add(age_us)))
     }
 
     fn end_of(&self, partition_us: Option<i64>) -> Option<i64> {
@@ -76,11 +81,13 @@ pub(crate) fn known_times(all: &[Telling]) -> KnownTimes {
     let certain = all.iter().filter(|telling| telling.certain_us.is_some());
     let shortest = certain.min_by_key(|telling| telling.kept.partition_us);
     let certain_us = shortest.and_then(|telling| telling.end_of(telling.certain_us));
+    let until_us = match has_age {
+        true => all.iter().filter_map(Telling::harmless_us).min(),
+        false => newest_us().or_else(made_us),
+    };
+    let from_us = all.iter().filter_map(Telling::expired_us).max();
     KnownTimes {
-        expired_us: match has_age {
-            true => all.iter().filter_map(Telling::expired_us).min(),
-            false => newest_us().or_else(made_us),
-        },
+        expired_us: until_us.map(|until_us| from_us.unwrap_or(until_us).min(until_us)..=until_us),
         recorded_us: certain_us.or_else(made_us),
     }
 }

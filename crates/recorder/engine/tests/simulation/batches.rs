@@ -128,7 +128,7 @@ struct Process {
     head_bytes: usize,
     /// When it began.
     begun_us: i64,
-    /// The latest time that the store had seen expiry believe then.
+    /// The latest time that it may believe, by what expiry believed before.
     known_us: i64,
     /// Messages in the journal that the engine has not answered.
     waiting: VecDeque<Waiting>,
@@ -446,7 +446,7 @@ impl World {
         }
         let mut clock = Clock::new(self.moment());
         if let Some(expired_us) = self.store.known_times().map_err(text)?.expired_us {
-            clock.compare(self.moment(), expired_us);
+            clock.compare(self.moment(), &expired_us);
         }
         let head_bytes = if self.random.one_in(4) { LITTLE_HEAD_BYTES } else { HEAD_BYTES };
         let options = Self::options(head_bytes)?;
@@ -458,7 +458,7 @@ impl World {
             clock,
             head_bytes,
             begun_us: self.passed_us,
-            known_us: self.believed_us,
+            known_us: self.known_us(),
             waiting,
             answered: BTreeSet::new(),
             asked: VecDeque::new(),

@@ -38,7 +38,7 @@ pub(super) fn run(
     retain(&mut *store, options)?;
     let session = begin(&mut *store, &options.journal)?;
     if let Some(expired_us) = store.known_times()?.expired_us {
-        state.compare_clock(expired_us);
+        state.compare_clock(&expired_us);
     }
     let lane = store.lanes(&[&options.engine.updates.lane])?.first().copied().unwrap_or(0);
     state.journal_bytes.store(session.journal.size(), Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! What the threads and the listeners know of each other.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -77,7 +78,7 @@ impl State {
     }
 
     /// Compares the clock with the latest time that expiry has believed in the record.
-    pub(super) fn compare_clock(&self, expired_us: i64) {
+    pub(super) fn compare_clock(&self, expired_us: &RangeInclusive<i64>) {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).compare(moment(), expired_us);
     }
 

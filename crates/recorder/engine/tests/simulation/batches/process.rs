@@ -119,8 +119,7 @@ impl World {
             // Only pieces have lines to keep.
             Effect::Add(..) | Effect::Trouble(_) | Effect::Refuse(_) => {}
             Effect::Maintain { now_us, forget_us } => {
-                let latest_us = self.latest_us(process);
-                let is_safe = now_us <= latest_us + EARLY_MAX_US;
+                let is_safe = now_us <= self.latest_us(process);
                 law(
                     is_safe,
                     format_args!("nothing expires early: {now_us} at {}", self.right_us()),
@@ -185,20 +184,28 @@ impl World {
         Ok(None)
     }
 
-    /// The latest time that may be believed: the right one, or what expiry believed before the
+    /// The latest time that may be believed: about the right one, or what expiry believed before the
     /// process began. What is recorded does not count, because a wrong clock may have written it.
     fn latest_us(&self, process: &Process) -> i64 {
         let run_us = self.passed_us - process.begun_us;
-        self.right_us().max(process.known_us.saturating_add(PARTITION_US + run_us))
+        (self.right_us() + EARLY_MAX_US).max(process.known_us.saturating_add(run_us))
+    }
+
+    /// What a process may believe that begins now: a clock that is not far ahead of what expiry
+    /// believed, which the store knows to a partition; otherwise no more than that.
+    pub(super) fn known_us(&self) -> i64 {
+        let until_us = self.believed_us.saturating_add(PARTITION_US + EARLY_MAX_US);
+        let is_near = self.moment().shown_us <= until_us;
+        if is_near { until_us } else { self.believed_us }
     }
 
     /// Sees which requests are old, and which ones look so, because another process took them while
     /// its clock was far behind what this one believes.
     pub(super) fn see_forgettable(&mut self, process: &Process) {
-        let ago_us = REMEMBER_US - EARLY_MAX_US;
-        let (latest_us, old_us) = (self.latest_us(process), self.passed_us - ago_us);
+        let (latest_us, ago_us) = (self.latest_us(process), REMEMBER_US - EARLY_MAX_US);
+        let old_us = self.passed_us - ago_us;
         let is_old = |arrived: &Arrival| {
-            let looks_old = arrived.arrival_us < latest_us - ago_us;
+            let looks_old = arrived.arrival_us < latest_us - REMEMBER_US;
             let is_own = arrived.daemon == self.daemon && arrived.passed_us > process.begun_us;
             arrived.passed_us < old_us || (looks_old && !is_own)
         };
