@@ -50,6 +50,8 @@ pub struct KnownTimes {
     /// The latest time for which there are slots that no clock has written which was wrong for less
     /// than an hour: the end of a partition before the newest. `None` without partitions.
     pub recorded_us: Option<i64>,
+    /// The end of the newest slots, whoever has written them: that of a partition. `None` without any.
+    pub newest_us: Option<i64>,
 }
 
 /// How long a span must be over before maintenance seals it: most late data has arrived by then.

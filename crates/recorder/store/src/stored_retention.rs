@@ -89,6 +89,7 @@ pub(crate) fn known_times(all: &[Telling]) -> KnownTimes {
     KnownTimes {
         expired_us: until_us.map(|until_us| from_us.unwrap_or(until_us).min(until_us)..=until_us),
         recorded_us: certain_us.or_else(made_us),
+        newest_us: newest_us(),
     }
 }
 

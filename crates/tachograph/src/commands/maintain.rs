@@ -9,7 +9,7 @@ use crate::{output, stores};
 
 /// How far ahead of the record a clock is worth a word, in microseconds: more than the newest
 /// partitions of most retentions.
-const FAR_US: i64 = 30 * 86_400 * SECOND_US;
+pub(super) const FAR_US: i64 = 30 * 86_400 * SECOND_US;
 
 pub(crate) fn run(global: &Global) -> Outcome {
     // A record that does not exist is not created.
