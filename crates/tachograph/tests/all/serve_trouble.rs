@@ -220,7 +220,10 @@ fn senders_are_told_to_come_back_when_the_journal_has_reached_its_limit() {
     };
     assert_eq!(status(&refused), 503);
     assert!(refused.to_lowercase().contains("\r\nretry-after: 5\r\n"), "{refused}");
-    assert!(refused.contains("the journal is full: try again later"), "{refused}");
+    assert!(
+        refused.contains("the journal is full until more is written to the record: try"),
+        "{refused}"
+    );
     daemon.stop().unwrap();
     let record = place.path("record.sqlite");
     let found = points(record.to_str().unwrap(), &["limit"]).unwrap();

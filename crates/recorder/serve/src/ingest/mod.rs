@@ -154,8 +154,23 @@ type Shared = Arc<Mutex<Journal>>;
 impl Ingest {
     /// Whether senders must wait, because the journal or the memory is full.
     pub(crate) fn is_full(&self) -> bool {
-        self.state.full.load(Ordering::Relaxed)
-            || self.state.journal_bytes.load(Ordering::Relaxed) >= self.journal_max
+        self.state.full.load(Ordering::Relaxed) || self.is_journal_full()
+    }
+
+    fn is_journal_full(&self) -> bool {
+        self.state.journal_bytes.load(Ordering::Relaxed) >= self.journal_max
+    }
+
+    /// Why senders must wait.
+    pub(crate) fn why_full(&self) -> String {
+        let what = match self.is_journal_full() {
+            true => "the journal",
+            false => "the memory for data that is not in the record",
+        };
+        match self.state.store_error() {
+            Some(_) => format!("the record cannot be written and {what} is full: try again later"),
+            None => format!("{what} is full until more is written to the record: try again later"),
+        }
     }
 
     /// Room for these bytes, if there is any now.
@@ -214,6 +229,24 @@ mod tests {
             let room = Arc::new(Semaphore::new(ROOM / ROOM_UNIT));
             (Ingest { messages, state, metrics, journal_max: u64::MAX, room }, waiting)
         }
+    }
+
+    #[test]
+    fn senders_are_told_what_is_full() {
+        let (ingest, _waiting) = Ingest::for_tests();
+        let ingest = Ingest { journal_max: 100, ..ingest };
+        assert!(!ingest.is_full());
+        ingest.state.full.store(true, Ordering::Relaxed);
+        assert!(ingest.is_full());
+        let why = "the memory for data that is not in the record is full until more is written to \
+                   the record: try again later";
+        assert_eq!(ingest.why_full(), why);
+        ingest.state.journal_bytes.store(100, Ordering::Relaxed);
+        let why = "the journal is full until more is written to the record: try again later";
+        assert_eq!(ingest.why_full(), why);
+        ingest.state.set_store_error(Some("no answer".to_owned()));
+        let why = "the record cannot be written and the journal is full: try again later";
+        assert_eq!(ingest.why_full(), why);
     }
 
     #[test]
