@@ -445,8 +445,13 @@ impl World {
             }
         }
         let mut clock = Clock::new(self.moment());
-        if let Some(expired_us) = self.store.known_times().map_err(text)?.expired_us {
-            clock.compare(self.moment(), &expired_us);
+        let times = self.store.known_times().map_err(text)?;
+        let known_us = match self.without {
+            Some(Leniency::ExpiryAsRecorded) => times.newest_us.map(|us| us..=us),
+            _ => times.expired_us,
+        };
+        if let Some(known_us) = known_us {
+            clock.compare(self.moment(), &known_us);
         }
         let head_bytes = if self.random.one_in(4) { LITTLE_HEAD_BYTES } else { HEAD_BYTES };
         let options = Self::options(head_bytes)?;

@@ -43,6 +43,8 @@ pub(crate) enum Leniency {
     ArrivalsAnew,
     /// Expiry believes what the clock shows.
     ExpiryAsShown,
+    /// A process that begins believes a clock that has recorded slots.
+    ExpiryAsRecorded,
     /// A slot that arrives after its span was packed is not written.
     PackedForGood,
     /// Senders are not told to wait.
@@ -50,7 +52,7 @@ pub(crate) enum Leniency {
 }
 
 impl Leniency {
-    pub(crate) const ALL: [Leniency; 22] = [
+    pub(crate) const ALL: [Leniency; 23] = [
         Leniency::RecordAfterBatch,
         Leniency::ReleaseBeforeBatch,
         Leniency::ClaimOutside,
@@ -71,6 +73,7 @@ impl Leniency {
         Leniency::ChangesForgotten,
         Leniency::ArrivalsAnew,
         Leniency::ExpiryAsShown,
+        Leniency::ExpiryAsRecorded,
         Leniency::PackedForGood,
         Leniency::NobodyWaits,
     ];
