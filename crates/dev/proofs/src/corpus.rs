@@ -68,7 +68,7 @@ fn read(
     precision: Precision,
     now_us: i64,
 ) -> Result<(Numbers, Vec<&'static str>), String> {
-    let limits = Limits { future_us: i64::MAX, past_us: i64::MAX, ..Limits::DEFAULT };
+    let limits = Limits { future_us: i64::MAX, ..Limits::DEFAULT };
     let mut reader = Reader::new(Box::new(Influx::new(Kind::Gauge, precision)), limits, 1_000);
     let mut lines = Lines::quoted(text, reader.quotes(), true);
     let (mut numbers, mut reasons) = (Numbers::new(), Vec::new());

@@ -112,7 +112,7 @@ fn graphite() -> Box<dyn Parser> {
 
 /// The results of our parser: numbers, and the names of reasons.
 fn read(parser: Box<dyn Parser>, text: &[u8]) -> Result<(Numbers, Vec<&'static str>), String> {
-    let limits = Limits { future_us: i64::MAX, past_us: i64::MAX, ..Limits::DEFAULT };
+    let limits = Limits { future_us: i64::MAX, ..Limits::DEFAULT };
     let mut reader = Reader::new(parser, limits, 1_000);
     let mut lines = Lines::quoted(text, reader.quotes(), true);
     let now_us = NOW_S * SECOND_US;

@@ -1,8 +1,9 @@
 //! Messages, and what becomes of them.
 
-use formats::Reason;
+use formats::{Arrival, Reason};
 use store::Writer;
 
+use crate::clock::Arrived;
 use crate::record::Format;
 
 /// A message that is in the journal.
@@ -12,12 +13,20 @@ pub struct Message<'a> {
     pub position: u64,
     /// How it is to be read.
     pub format: Format,
-    /// When it arrived, in microseconds since the epoch.
-    pub arrival_us: i64,
+    /// When it arrived.
+    pub arrived: Arrived,
     /// The name of its request, if its sender has given it one.
     pub key: Option<Writer>,
     /// Whole lines, or a binary message that [can be read](formats::check_message).
     pub lines: &'a [u8],
+}
+
+impl Message<'_> {
+    /// Its arrival, by which its times are judged.
+    pub(crate) fn arrival(&self) -> Arrival {
+        let Arrived { at_us, latest_us } = self.arrived;
+        Arrival { now_us: latest_us, at_us: Some(at_us) }
+    }
 }
 
 /// The refused lines, or elements, of a message, and the accepted elements of a binary one.

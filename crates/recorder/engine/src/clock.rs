@@ -2,9 +2,12 @@
 //!
 //! A clock that jumps by years for one message would give all later values of StatsD to another
 //! year, and one that is wrong at the start would expire a whole record. So the clock is compared
-//! with the time that has passed since the process began, and with the record:
+//! with the time that has passed since the process began, and with what expiry has believed before in
+//! the record. What is recorded does not count, because a wrong clock may have written it:
 //!
 //! - **Arrivals** follow a small step of the clock at once, and a larger one after [`PATIENCE_US`].
+//!   Whether points are of the future is judged by what the clock shows meanwhile, if that is later:
+//!   it may have been set right.
 //! - **Expiry**, which destroys data, follows a clock that is more than an hour ahead of what is
 //!   known only after an hour in which it stayed there. Until then it sees the time that would have
 //!   passed without the jump. A clock that is set back is believed at once, because it expires
@@ -13,6 +16,8 @@
 //!   machine which begins in 1970, makes requests old that arrived a moment before. So they are
 //!   forgotten by the time from before, until as much time has passed as they are to be remembered
 //!   for.
+
+use std::ops::RangeInclusive;
 
 use series::SECOND_US;
 
@@ -38,6 +43,23 @@ pub struct Moment {
 impl Moment {
     fn offset_us(self) -> i64 {
         self.shown_us.saturating_sub(self.passed_us)
+    }
+}
+
+/// When something arrived, in microseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// The time that was believed.
+    pub at_us: i64,
+    /// What the clock showed, if that was later: a clock that was just set right is not believed yet,
+    /// but points are not of the future by it.
+    pub latest_us: i64,
+}
+
+impl Arrived {
+    /// At a time that the clock showed too.
+    pub const fn at(at_us: i64) -> Arrived {
+        Arrived { at_us, latest_us: at_us }
     }
 }
 
@@ -69,10 +91,13 @@ impl Clock {
         }
     }
 
-    /// Compares the clock with the latest time that the record knows, in microseconds since the
-    /// epoch. The time since then may have been an outage, or the clock may be wrong.
-    pub fn compare(&mut self, at: Moment, last_us: i64) {
-        self.safe_us = Some(last_us.saturating_sub(at.passed_us).min(self.offset_us));
+    /// Compares the clock with the latest time that expiry [has believed](store::KnownTimes) in the
+    /// record, in microseconds since the epoch. The time since then may have been an outage, or the
+    /// clock may be wrong.
+    pub fn compare(&mut self, at: Moment, expired_us: &RangeInclusive<i64>) {
+        let is_near = at.shown_us <= expired_us.end().saturating_add(DISTRUST_US);
+        let safe_us = if is_near { *expired_us.end() } else { *expired_us.start() };
+        self.safe_us = Some(safe_us.saturating_sub(at.passed_us).min(self.offset_us));
     }
 
     /// The time at which something arrives, in microseconds since the epoch.
@@ -95,6 +120,12 @@ impl Clock {
             }
         }
         at.passed_us.saturating_add(self.offset_us)
+    }
+
+    /// The arrival of something now.
+    pub fn arrived(&mut self, at: Moment) -> Arrived {
+        let at_us = self.now_us(at);
+        Arrived { at_us, latest_us: at_us.max(at.shown_us) }
     }
 
     /// The time at which it is to be judged what has expired, in microseconds since the epoch;
@@ -165,7 +196,9 @@ mod tests {
             assert_eq!(clock.now_us(at(66, 0)), right(66));
             // Another jump does not continue the first one.
             assert_eq!(clock.now_us(at(100, jump_us)), right(100));
-            assert_eq!(clock.now_us(at(159, jump_us)), right(159));
+            let latest_us = right(159).max(right(159) + jump_us);
+            let arrived = Arrived { at_us: right(159), latest_us };
+            assert_eq!(clock.arrived(at(159, jump_us)), arrived);
             assert_eq!(clock.now_us(at(160, jump_us)), right(160) + jump_us, "it stays there");
         }
     }
@@ -183,14 +216,14 @@ mod tests {
         for ahead_us in [2 * DAY_US, 1_500 * DAY_US] {
             let mut clock = Clock::new(at(0, ahead_us));
             // The record was written until a minute ago.
-            clock.compare(at(0, ahead_us), right(-60));
+            clock.compare(at(0, ahead_us), &(right(-60)..=right(-60)));
             assert_eq!(clock.expiry_us(at(7, ahead_us)), Some(right(-53)));
             assert_eq!(clock.expiry_us(at(3_600, ahead_us)), Some(right(3_540)));
             assert_eq!(clock.expiry_us(at(3_700, ahead_us)), Some(right(3_700) + ahead_us));
         }
         // Set right in time, it is believed.
         let mut clock = Clock::new(at(0, 2 * DAY_US));
-        clock.compare(at(0, 2 * DAY_US), right(-60));
+        clock.compare(at(0, 2 * DAY_US), &(right(-60)..=right(-60)));
         assert_eq!(clock.expiry_us(at(1, 2 * DAY_US)), Some(right(-59)));
         assert_eq!(clock.now_us(at(4, 0)), right(4) + 2 * DAY_US, "it may be a jump back");
         assert_eq!(clock.expiry_us(at(90, 0)), Some(right(90)));
@@ -200,7 +233,7 @@ mod tests {
     #[test]
     fn a_clock_that_jumps_ahead_expires_nothing_for_an_hour() {
         let mut clock = Clock::new(at(0, 0));
-        clock.compare(at(0, 0), right(600));
+        clock.compare(at(0, 0), &(right(600)..=right(600)));
         assert_eq!(clock.expiry_us(at(0, 0)), Some(right(0)), "a record is not ahead of the clock");
         let ahead_us = 10 * 365 * DAY_US;
         for minute in 1..61 {
@@ -211,7 +244,7 @@ mod tests {
         assert_eq!(clock.expiry_us(at(4_000, ahead_us)), Some(right(4_000)));
         // Half an hour, as after a pause of the machine, is no jump.
         let mut clock = Clock::new(at(0, 0));
-        clock.compare(at(0, 0), right(-1_800));
+        clock.compare(at(0, 0), &(right(-1_800)..=right(-1_800)));
         assert_eq!(clock.expiry_us(at(0, 0)), Some(right(0)));
     }
 
@@ -219,7 +252,7 @@ mod tests {
     fn a_clock_that_went_ahead_forgets_no_more_than_the_time_that_passes() {
         let remember_us = DAY_US;
         let mut clock = Clock::new(at(0, 0));
-        clock.compare(at(0, 0), right(600));
+        clock.compare(at(0, 0), &(right(600)..=right(600)));
         let forgets = |clock: &mut Clock, seconds, ahead_us| {
             // The daemon looks at its clock more often.
             clock.forget_us(at(seconds - 3_700, ahead_us), remember_us);
@@ -238,7 +271,7 @@ mod tests {
         assert_eq!(clock.forget_us(at(100_062, 2 * ahead_us), remember_us), None);
         // One that begins far behind makes its requests old once it is set right.
         let mut clock = Clock::new(at(0, -ahead_us));
-        clock.compare(at(0, -ahead_us), right(-60));
+        clock.compare(at(0, -ahead_us), &(right(-60)..=right(-60)));
         assert_eq!(clock.forget_us(at(1, -ahead_us), DAY_US), Some(right(1) - ahead_us - DAY_US));
         let set = forgets(&mut clock, 4_000, 0);
         assert_eq!(set, Some(right(4_000) - ahead_us - DAY_US));

@@ -34,8 +34,7 @@ impl Elements {
 
     /// Reads a message; false if it cannot be read, although it was checked before it was written to
     /// the journal.
-    fn read(&mut self, protocol: Protocol, arrival_us: i64, message: &[u8]) -> bool {
-        let arrival = Arrival::live(arrival_us);
+    fn read(&mut self, protocol: Protocol, arrival: Arrival, message: &[u8]) -> bool {
         self.messages.read(protocol, message, arrival, &mut self.taken).is_ok()
     }
 
@@ -48,12 +47,12 @@ impl Elements {
         &mut self,
         gatherer: &mut Gatherer,
         protocol: Protocol,
-        arrival_us: i64,
+        arrival: Arrival,
         message: &[u8],
         refuse: &mut dyn FnMut((u64, Reason)),
     ) -> Result<Accepted, Question> {
         let mut accepted = Accepted::default();
-        if !self.read(protocol, arrival_us, message) {
+        if !self.read(protocol, arrival, message) {
             return Ok(accepted);
         }
         accepted.lines = self.taken.elements.len() as u64;
@@ -85,9 +84,14 @@ impl Elements {
     }
 
     /// What of a message cannot be read.
-    pub(crate) fn judge(&mut self, protocol: Protocol, arrival_us: i64, message: &[u8]) -> Refused {
+    pub(crate) fn judge(
+        &mut self,
+        protocol: Protocol,
+        arrival: Arrival,
+        message: &[u8],
+    ) -> Refused {
         let mut refused = Refused::default();
-        if !self.read(protocol, arrival_us, message) {
+        if !self.read(protocol, arrival, message) {
             return refused;
         }
         let mut first = None;

@@ -1,5 +1,6 @@
 //! The state machine: what is told becomes what is to be done.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use formats::{Book, Series};
@@ -42,6 +43,8 @@ pub struct Engine<S> {
     upkeep: Upkeep,
     /// The position of the last record that was applied.
     applied: u64,
+    /// The positions of the last records of batches that were written, without lines between them.
+    noted: RangeInclusive<u64>,
     /// The position of the last record that was there at the start.
     replayed: u64,
     /// The position up to which messages were counted before they were read again.
@@ -85,6 +88,7 @@ impl<S: Clone + PartialEq> Engine<S> {
             alone: Alone::None,
             upkeep: Upkeep::default(),
             applied: 0,
+            noted: 0..=0,
             replayed: 0,
             counted: 0,
             tried: now.passed,
@@ -121,8 +125,10 @@ impl<S: Clone + PartialEq> Engine<S> {
         self.intake.gatherer.bytes()
     }
 
+    /// Whether no more is to be added before a batch. Without updates none begins, also if what is
+    /// remembered of refused ones is large.
     fn is_head_full(&self) -> bool {
-        self.head_bytes() >= self.options.updates.head_bytes
+        self.head_bytes() >= self.options.updates.head_bytes && !self.intake.is_empty()
     }
 
     fn has_journal(&self) -> bool {
@@ -199,8 +205,9 @@ impl<S: Clone + PartialEq> Engine<S> {
                 // lines are needed no more then.
                 self.note(bytes >= self.options.journal_max / 2, now, effects);
             }
-            Event::Noted(is_noted) => {
-                let is_sent = self.outgoing.noted(is_noted, &mut self.intake, effects);
+            Event::Noted(noted) => {
+                let is_sent = self.outgoing.noted(noted.is_some(), &mut self.intake, effects);
+                self.noted(noted);
                 if is_sent
                     && let State::Open(Pace::AtOnce | Pace::Full(_), Goal::Stop(stop)) =
                         &mut self.state
@@ -208,9 +215,10 @@ impl<S: Clone + PartialEq> Engine<S> {
                     *stop = Stop::Writing(now.passed + LAST_BATCH);
                 }
             }
-            Event::FileStarted { lines, upto } => {
+            Event::Tried(noted) => self.noted(noted),
+            Event::FileStarted(upto) => {
                 if let State::Open(_, Goal::HandOver(batch @ LastBatch::Wanted)) = &mut self.state {
-                    *batch = LastBatch::Upto { lines, upto };
+                    *batch = LastBatch::Upto(upto);
                     self.write_last(now, effects);
                 }
             }
@@ -353,7 +361,7 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// Applies a message, or leaves it in the journal.
     fn message(&mut self, message: Message<'_>, sender: &S, now: Now, effects: &mut Effects<S>) {
         if let State::Open(Pace::Behind(behind), _) = &mut self.state {
-            behind.add(message.position, message.arrival_us, sender.clone());
+            behind.add(message.position, message.arrived.at_us, sender.clone());
             effects.push(Effect::Answer(self.intake.judge(message), None));
             return;
         }
@@ -376,8 +384,8 @@ impl<S: Clone + PartialEq> Engine<S> {
     ) -> Result<(), EngineError> {
         let record = Record::read(bytes).ok_or(EngineError::Record)?;
         let message = match record {
-            Record::Lines { format, arrival_us, key, lines } => {
-                Some(Message { position, format, arrival_us, key, lines })
+            Record::Lines { format, arrived, key, lines } => {
+                Some(Message { position, format, arrived, key, lines })
             }
             Record::Windows { .. } | Record::Batch { .. } => None,
         };
@@ -391,7 +399,7 @@ impl<S: Clone + PartialEq> Engine<S> {
                 }
             }
             Some(message) => {
-                behind.oldest_us = Some(message.arrival_us);
+                behind.oldest_us = Some(message.arrived.at_us);
                 let Some((_, counted)) = self.apply(message, now, effects) else {
                     effects.push(Effect::Again);
                     return Ok(());
@@ -509,6 +517,21 @@ impl<S: Clone + PartialEq> Engine<S> {
         self.applied >= self.outgoing.upto()
     }
 
+    /// Records of batches were written, without lines between them.
+    fn noted(&mut self, noted: Option<RangeInclusive<u64>>) {
+        let Some(noted) = noted else { return };
+        let goes_on = *noted.start() == self.noted.end() + 1;
+        let first = if goes_on { *self.noted.start() } else { *noted.start() };
+        self.noted = first..=*noted.end();
+    }
+
+    /// The position up to which all lines are applied: only records of batches lie between that of
+    /// the last lines and this one.
+    fn applied_upto(&self) -> u64 {
+        let is_next = self.noted.contains(&(self.applied + 1));
+        if is_next { *self.noted.end() } else { self.applied }
+    }
+
     /// Begins a batch that is due.
     fn write_due(&mut self, now: Now, effects: &mut Effects<S>) {
         if self.has_resumed() && self.outgoing.is_due(&self.intake, &self.options, now) {
@@ -520,19 +543,18 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// contain. Before and after it, batches are written when they are due, because a successor may
     /// be slow.
     fn write_last(&mut self, now: Now, effects: &mut Effects<S>) {
-        let (is_idle, has_resumed) = (self.outgoing.is_idle(), self.has_resumed());
+        let can_begin = self.outgoing.is_idle() && self.has_resumed();
+        let applied = self.applied_upto();
         let State::Open(_, Goal::HandOver(batch)) = &mut self.state else { return };
-        if let LastBatch::Upto { upto, .. } = *batch
-            && is_idle
+        if let LastBatch::Upto(upto) = *batch
+            && self.outgoing.is_idle()
             && self.outgoing.upto() >= upto
         {
             *batch = LastBatch::Written;
             effects.push(Effect::Flushed);
         }
         match *batch {
-            LastBatch::Upto { lines, .. } if is_idle && has_resumed && self.applied >= lines => {
-                self.begin(now, effects);
-            }
+            LastBatch::Upto(upto) if can_begin && applied >= upto => self.begin(now, effects),
             _ => self.write_due(now, effects),
         }
     }
@@ -547,19 +569,10 @@ impl<S: Clone + PartialEq> Engine<S> {
 
     /// Writes the record of a batch, with open windows that go on or are cut.
     fn note(&mut self, is_cut: bool, now: Now, effects: &mut Effects<S>) {
-        // Only records of batches follow the last lines.
-        let upto = match &self.state {
-            State::Open(_, Goal::HandOver(LastBatch::Upto { lines, upto }))
-                if self.applied >= *lines =>
-            {
-                self.applied.max(*upto)
-            }
-            _ => self.applied,
-        };
-        self.applied = upto;
-        let windows = self.intake.give_windows(is_cut, upto);
+        self.applied = self.applied_upto();
+        let windows = self.intake.give_windows(is_cut, self.applied);
         let is_large = now.journal_bytes >= self.options.journal_max / 2;
-        self.outgoing.note(upto, windows, is_large, &mut self.intake, effects);
+        self.outgoing.note(self.applied, windows, is_large, &mut self.intake, effects);
     }
 
     /// Begins a part of the upkeep, if it is due and no batch is being written.

@@ -1,5 +1,6 @@
 //! What the engine is told, and what it wants to be done.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use formats::{Book, Reason, RefusalCounts, Series};
@@ -53,15 +54,14 @@ pub enum Event<'a, S> {
     Store(Reply),
     /// So many bytes of the journal are [needed](Effect::Weigh).
     Weighed(u64),
-    /// Whether the record of a batch [is on disk](Effect::Note).
-    Noted(bool),
-    /// A new file [has begun](Effect::StartFile), if that was possible.
-    FileStarted {
-        /// The position of the last lines before it.
-        lines: u64,
-        /// The position of the last record before it.
-        upto: u64,
-    },
+    /// The positions of the records of a batch, if they [are on disk](Effect::Note).
+    Noted(Option<RangeInclusive<u64>>),
+    /// The positions of the records that the journal was [tried](Effect::TryJournal) with, if it has
+    /// accepted them.
+    Tried(Option<RangeInclusive<u64>>),
+    /// A new file [has begun](Effect::StartFile), if that was possible, after the record at this
+    /// position.
+    FileStarted(u64),
     /// A successor is to take over.
     HandOver,
     /// No successor takes over.
@@ -110,7 +110,8 @@ pub enum Effect<S> {
         /// Whether a new file is to be started first, because only whole files are released.
         is_large: bool,
     },
-    /// Try whether the journal accepts the record of the last batch again.
+    /// Try whether the journal accepts the record of the last batch again; [`Event::Tried`] follows
+    /// at once.
     TryJournal(Batches),
     /// Start a new file of the journal, if possible; [`Event::FileStarted`] follows at once.
     StartFile,

@@ -8,6 +8,7 @@ use series::{Interval, Kind, Lane, Refusal, Sense, Spec, rrd};
 use store::{NewSeries, NotMade, Series, SeriesLimit, Store, StoreError};
 
 use crate::advance::Advance;
+use crate::clock::Arrived;
 use crate::head::{Frozen, Head, Place, STREAM_LANE};
 use crate::options::Options;
 use crate::placed::Placed;
@@ -39,7 +40,7 @@ pub struct Gatherer {
     rrds: Rrds,
     /// Series of which nothing is taken, by their numbers in the store, because a slot would overflow.
     full: HashSet<i64>,
-    /// Size of the head when it was last taken out.
+    /// Size of what the store has: the head when it was last taken out, and series opened since.
     bytes_before: usize,
 }
 
@@ -147,11 +148,11 @@ impl Gatherer {
         }
     }
 
-    /// A message arrives at this time, in microseconds since the epoch. It is believed also if a clock
-    /// that was wrong has left points of the future.
-    pub(crate) fn arrives(&mut self, arrival_us: i64) {
-        let horizon_us = arrival_us.saturating_add(self.options.limits.future_us);
-        self.head.believe(arrival_us, horizon_us);
+    /// A message arrives. Its time is believed also if a clock that was wrong has left points of the
+    /// future.
+    pub(crate) fn arrives(&mut self, arrived: Arrived) {
+        let horizon_us = arrived.latest_us.saturating_add(self.options.limits.future_us);
+        self.head.believe(arrived.at_us, horizon_us);
     }
 
     /// Forgets the head, and what is known about series.
@@ -206,7 +207,10 @@ impl Gatherer {
                 }
                 Ok(series) => {
                     let lane = lane.unwrap_or_default();
+                    let before = self.head.bytes();
                     let place = self.head.open(series.id, &series.spec, &lane);
+                    // The points of the lane are in the store.
+                    self.bytes_before += self.head.bytes() - before;
                     if let Some((definition, state)) = series.rrd.zip(found.rrds.remove(&series.id))
                     {
                         let advance = || Advance::new(definition, state);

@@ -1,7 +1,7 @@
 //! From messages to the head.
 
 use formats::text::{Graphite, Influx, Parser, Reader};
-use formats::{Arrival, Reason, RefusalCounts, Series, Update};
+use formats::{Reason, RefusalCounts, Series, Update};
 use series::Kind;
 use store::Request;
 
@@ -120,18 +120,18 @@ impl Intake {
             counts.add(reason);
             first.get_or_insert((number, reason));
         };
-        self.gatherer.arrives(message.arrival_us);
+        self.gatherer.arrives(message.arrived);
         self.statsd.pass(&mut self.gatherer, message, false);
         let mut accepted = match message.format {
             Format::Statsd => self.statsd.lines(&mut self.gatherer, message, false, &mut refuse)?,
             Format::Message(protocol) => {
-                let Message { arrival_us, lines, .. } = message;
-                self.elements.add(&mut self.gatherer, protocol, arrival_us, lines, &mut refuse)?
+                let (arrival, lines) = (message.arrival(), message.lines);
+                self.elements.add(&mut self.gatherer, protocol, arrival, lines, &mut refuse)?
             }
             Format::Graphite | Format::Influx(_) => self.lines(message, &mut refuse)?,
         };
         if let Some(key) = message.key {
-            self.gatherer.head.request(Request { key, at_us: message.arrival_us });
+            self.gatherer.head.request(Request { key, at_us: message.arrived.at_us });
             accepted.is_in_head = true;
         }
         let first = first.map(|(number, reason)| match message.format {
@@ -152,7 +152,7 @@ impl Intake {
         let Intake { gatherer, readers, updates, lines, .. } = self;
         let (code, mut accepted) = (message.format.code(), Accepted::default());
         let Some(reader) = readers.get_mut(code) else { return Ok(accepted) };
-        let arrival = Arrival::live(message.arrival_us);
+        let arrival = message.arrival();
         updates.clear();
         lines.clear();
         each_line(message.lines, reader, |reader, line| {
@@ -195,7 +195,7 @@ impl Intake {
         match message.format {
             Format::Influx(_) => self.judge_lines(message),
             Format::Message(protocol) => {
-                self.elements.judge(protocol, message.arrival_us, message.lines)
+                self.elements.judge(protocol, message.arrival(), message.lines)
             }
             // Stream senders get no answer, so refused lines are only counted.
             Format::Graphite | Format::Statsd => Refused::default(),
@@ -206,8 +206,7 @@ impl Intake {
         let (mut refused, mut first) = (Refused::default(), None);
         let Some(reader) = self.readers.get_mut(message.format.code()) else { return refused };
         each_line(message.lines, reader, |reader, line| {
-            let arrival = Arrival::live(message.arrival_us);
-            let Ok(parsed) = reader.line(line, arrival) else { return };
+            let Ok(parsed) = reader.line(line, message.arrival()) else { return };
             if let Some(reason) = parsed.reasons.first() {
                 refused.lines += 1;
                 first.get_or_insert((line.number, *reason));

@@ -45,7 +45,7 @@ mod unstored;
 mod upkeep;
 
 pub use answer::{Message, Refused};
-pub use clock::{Clock, Moment};
+pub use clock::{Arrived, Clock, Moment};
 pub use disk::{Disk, Folder};
 pub use engine::Engine;
 pub use event::{Counted, Effect, EngineError, Event, Figure, Now, Reply, Wants};

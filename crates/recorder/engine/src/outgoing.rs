@@ -147,7 +147,7 @@ impl Outgoing {
     /// The updates of a message are in the head.
     pub(crate) fn add(&mut self, message: Message<'_>) {
         self.keys.extend(message.key);
-        self.oldest_us.get_or_insert(message.arrival_us);
+        self.oldest_us.get_or_insert(message.arrived.at_us);
     }
 
     /// So many updates of a piece are in the head.

@@ -1,12 +1,13 @@
 //! The records of the journal.
 //!
 //! ```text
-//!  lines    kind (u8) · arrival (i64, µs) · [key (u128)] · lines, or a message      little-endian
+//!  lines    kind (u8) · arrival (i64, µs) · [clock (i64, µs)] · [key (u128)] · lines, or a message
 //!  windows  254 (u8) · from (u64) · newest (i64, µs) · closed (i64, µs) · fractions (JSON)
-//!  batch    255 (u8) · writer (u128) · number (u64) · position (u64)
+//!  batch    255 (u8) · writer (u128) · number (u64) · position (u64)              little-endian
 //! ```
 //!
-//! The kind of lines with a key, by which their sender names the request, is larger by 128.
+//! The kind of lines with a key, by which their sender names the request, is larger by 128. That of lines
+//! which arrived while the clock showed a later time than was believed is larger by 64.
 //!
 //! A batch record precedes every batch that is written to the store. It says up to which position
 //! the batch and its predecessors contain the journal. After a crash the store knows which batches
@@ -20,6 +21,7 @@ use formats::text::Carried;
 use formats::{Book, Precision, Protocol, SeriesName};
 use store::Writer;
 
+use crate::clock::Arrived;
 use crate::journal::RECORD_MAX;
 
 /// How lines are to be read.
@@ -51,6 +53,9 @@ pub const FORMATS: [Format; 9] = [
 /// Marks the kind of lines with a key.
 const KEYED: u8 = 128;
 
+/// Marks the kind of lines with what the clock showed.
+const LATER: u8 = 64;
+
 const WINDOWS: u8 = 254;
 
 const BATCH: u8 = 255;
@@ -58,8 +63,8 @@ const BATCH: u8 = 255;
 /// Limit on the fractions in a record, in bytes of JSON.
 const OWED_MAX: usize = RECORD_MAX - 1024;
 
-/// Length of what precedes the lines, with a key.
-pub const LINES_HEAD: usize = 25;
+/// Length of what precedes the lines at most.
+pub const LINES_HEAD: usize = 33;
 
 impl Format {
     /// Its index in [`FORMATS`].
@@ -71,12 +76,12 @@ impl Format {
 /// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// Lines with their arrival time in microseconds since the epoch.
+    /// Lines with their arrival.
     Lines {
         /// How they are to be read.
         format: Format,
         /// When they arrived.
-        arrival_us: i64,
+        arrived: Arrived,
         /// The name of their request.
         key: Option<Writer>,
         /// The lines, or a message.
@@ -109,9 +114,15 @@ impl Record<'_> {
     pub fn write(&self, to: &mut Vec<u8>) {
         to.clear();
         match self {
-            Record::Lines { format, arrival_us, key, lines } => {
-                to.push(format.code() as u8 | if key.is_some() { KEYED } else { 0 });
-                to.extend(arrival_us.to_le_bytes());
+            Record::Lines { format, arrived: Arrived { at_us, latest_us }, key, lines } => {
+                let is_later = latest_us > at_us;
+                let marks = [(key.is_some(), KEYED), (is_later, LATER)];
+                let marks = marks.iter().filter(|(is_marked, _)| *is_marked).map(|(_, mark)| mark);
+                to.push(format.code() as u8 | marks.sum::<u8>());
+                to.extend(at_us.to_le_bytes());
+                if is_later {
+                    to.extend(latest_us.to_le_bytes());
+                }
                 to.extend(key.iter().flat_map(|key| key.0.to_le_bytes()));
                 to.extend_from_slice(lines);
             }
@@ -153,15 +164,18 @@ impl Record<'_> {
                 owed,
             });
         }
-        let format = *FORMATS.get(usize::from(kind & !KEYED))?;
-        let (arrival_us, mut lines) = rest.split_first_chunk()?;
-        let mut key = None;
+        let format = *FORMATS.get(usize::from(kind & !(KEYED | LATER)))?;
+        let (at_us, mut lines) = rest.split_first_chunk()?;
+        let (mut arrived, mut key) = (Arrived::at(i64::from_le_bytes(*at_us)), None);
+        if kind & LATER != 0 {
+            let (bytes, rest) = lines.split_first_chunk()?;
+            (arrived.latest_us, lines) = (i64::from_le_bytes(*bytes), rest);
+        }
         if kind & KEYED != 0 {
             let (bytes, rest) = lines.split_first_chunk()?;
             (key, lines) = (Some(Writer(u128::from_le_bytes(*bytes))), rest);
         }
-        let arrival_us = i64::from_le_bytes(*arrival_us);
-        Some(Record::Lines { format, arrival_us, key, lines })
+        Some(Record::Lines { format, arrived, key, lines })
     }
 }
 
@@ -215,8 +229,11 @@ mod tests {
         batch.write(&mut bytes);
         assert_eq!(Record::read(&bytes), Some(batch));
         for format in FORMATS {
-            for (key, length) in [(None, 15), (Some(Writer(7)), LINES_HEAD + 6)] {
-                let lines = Record::Lines { format, arrival_us: -5, key, lines: b"a 1 2\n" };
+            let (now, later) = (Arrived::at(-5), Arrived { at_us: -5, latest_us: 7 });
+            let key = Some(Writer(7));
+            let lengths = [(now, None, 15), (later, None, 23), (now, key, 31), (later, key, 39)];
+            for (arrived, key, length) in lengths {
+                let lines = Record::Lines { format, arrived, key, lines: b"a 1 2\n" };
                 lines.write(&mut bytes);
                 assert_eq!(Record::read(&bytes), Some(lines));
                 assert_eq!(bytes.len(), length);
@@ -225,7 +242,9 @@ mod tests {
         let windows = Record::Windows { from: 3, newest_us: i64::MIN, closed_us: -7, owed: b"[]" };
         windows.write(&mut bytes);
         assert_eq!(Record::read(&bytes), Some(windows));
-        for unknown in [&b""[..], &[254, 0], &[200, 0, 0], &[0, 1], &[128; 24], &[255, 1]] {
+        for unknown in
+            [&b""[..], &[254, 0], &[200, 0, 0], &[0, 1], &[128; 24], &[64; 16], &[255, 1]]
+        {
             assert_eq!(Record::read(unknown), None);
         }
     }

@@ -11,6 +11,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use store::{Store, StoreError, Writer};
 
@@ -185,11 +186,15 @@ impl Batches {
         Batches { writer: self.writer, number: self.number + 1, upto, windows }
     }
 
-    /// Writes the record of the last batch, after that of its windows.
+    /// Writes the record of the last batch, after that of its windows; returns their positions.
     ///
     /// # Errors
     /// [`JournalError::Io`]: then the batch must not be written, and can be begun again.
-    pub fn note<D: Disk>(&self, journal: &mut Journal<D>) -> Result<(), JournalError> {
+    pub fn note<D: Disk>(
+        &self,
+        journal: &mut Journal<D>,
+    ) -> Result<RangeInclusive<u64>, JournalError> {
+        let first = journal.last() + 1;
         if let Some(windows) = &self.windows {
             journal.append(&windows.bytes)?;
         }
@@ -197,7 +202,7 @@ impl Batches {
         let Batches { writer, number, upto, .. } = *self;
         Record::Batch { writer, number, upto }.write(&mut bytes);
         journal.append(&bytes)?;
-        journal.commit().map(|_| ())
+        Ok(first..=journal.commit()?)
     }
 
     /// Deletes what is not needed of the journal, once the store has the last batch.

@@ -58,8 +58,8 @@ pub(crate) enum Goal {
 pub(crate) enum LastBatch {
     /// The new file begins when no batch is on its way.
     Wanted,
-    /// It contains everything up to these positions, of lines and of any record.
-    Upto { lines: u64, upto: u64 },
+    /// It contains everything up to this position.
+    Upto(u64),
     /// The store has it.
     Written,
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use formats::text::{Held, Reader, Windowed};
-use formats::{Arrival, Reason, Series};
+use formats::{Reason, Series};
 
 use crate::answer::{Accepted, Message};
 use crate::gather::{Gatherer, Question};
@@ -82,7 +82,7 @@ impl Statsd {
         if let Some((windows, _)) = self.reader.windows() {
             windows.mark(message.position);
         }
-        self.reader.pass(message.arrival_us);
+        self.reader.pass(message.arrived.at_us);
         self.give(gatherer, is_known);
     }
 
@@ -137,7 +137,7 @@ impl Statsd {
         is_known: bool,
         refuse: &mut dyn FnMut((u64, Reason)),
     ) -> Result<Accepted, Question> {
-        let arrival = Arrival::live(message.arrival_us);
+        let arrival = message.arrival();
         let mut all = Accepted::default();
         // The values, and the number and the count of values of each line.
         let (mut values, mut accepted) = (Vec::new(), Vec::new());

@@ -172,13 +172,14 @@ impl fmt::Display for Refusals {
     }
 }
 
-/// The horizons for updates, and the maximum interval length, in microseconds.
+/// The limits on the times of updates, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// How far after the clock an update may end.
     pub future_us: i64,
-    /// How far before the clock an update may start.
-    pub past_us: i64,
+    /// The earliest time at which an update may start, since the epoch. It does not depend on the
+    /// clock, which may begin in 1970 and be set right later.
+    pub earliest_us: i64,
     /// Maximum interval length. With the step it limits how many slots one update changes.
     pub span_us: i64,
 }
@@ -186,7 +187,7 @@ pub struct Limits {
 impl Limits {
     /// Ten minutes ahead, unlimited past, intervals of up to 400 days.
     pub const DEFAULT: Limits =
-        Limits { future_us: 600_000_000, past_us: i64::MAX, span_us: 400 * 86_400_000_000 };
+        Limits { future_us: 600_000_000, earliest_us: i64::MIN, span_us: 400 * 86_400_000_000 };
 
     /// Checks whether an update from `from_us` to `to_us` (equal for a point) is acceptable at
     /// `now_us`.
@@ -196,7 +197,7 @@ impl Limits {
     pub fn admit(&self, now_us: i64, from_us: i64, to_us: i64) -> Result<(), Refusal> {
         if to_us > now_us.saturating_add(self.future_us) {
             Err(Refusal::Future)
-        } else if from_us < now_us.saturating_sub(self.past_us) {
+        } else if from_us < self.earliest_us {
             Err(Refusal::Past)
         } else if to_us.saturating_sub(from_us) > self.span_us {
             Err(Refusal::TooLong)
@@ -268,15 +269,17 @@ mod tests {
     }
 
     #[test]
-    fn horizons_are_inclusive() {
-        let limits = Limits { future_us: 10, past_us: 100, span_us: 50 };
+    fn limits_are_inclusive_and_the_earliest_time_does_not_move_with_the_clock() {
+        let limits = Limits { future_us: 10, earliest_us: 900, span_us: 50 };
         assert_eq!(limits.admit(1000, 1010, 1010), Ok(()));
         assert_eq!(limits.admit(1000, 1011, 1011), Err(Refusal::Future));
         assert_eq!(limits.admit(1000, 900, 900), Ok(()));
         assert_eq!(limits.admit(1000, 899, 899), Err(Refusal::Past));
+        assert_eq!(limits.admit(1_000_000, 900, 900), Ok(()));
+        assert_eq!(limits.admit(0, 899, 899), Err(Refusal::Future));
         assert_eq!(limits.admit(1000, 900, 950), Ok(()));
         assert_eq!(limits.admit(1000, 900, 951), Err(Refusal::TooLong));
-        assert_eq!(Limits::DEFAULT.admit(0, i64::MIN, i64::MIN), Err(Refusal::Past));
+        assert_eq!(Limits::DEFAULT.admit(0, i64::MIN, i64::MIN), Ok(()));
         assert_eq!(Limits::DEFAULT.admit(0, i64::MAX, i64::MAX), Err(Refusal::Future));
     }
 }

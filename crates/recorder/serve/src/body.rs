@@ -59,8 +59,7 @@ pub(crate) struct Read {
 /// Reads a body, within the limits of a message and of all messages.
 pub(crate) async fn read(ingest: &Ingest, peer: &Peer, body: Body) -> Result<Read, Failed> {
     if ingest.is_full() {
-        let why = "the record cannot be written and the journal is full: try again later";
-        return Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, why));
+        return Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, ingest.why_full()));
     }
     let read = read_all(ingest, peer, body.into_data_stream());
     let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
@@ -179,7 +178,7 @@ pub(crate) async fn deliver(
     let message = Message {
         format,
         lines: bytes,
-        arrival_us: ingest.state.now_us(),
+        arrived: ingest.state.arrived(),
         key,
         sender: Sender { way, name: peer.name },
         answer: Some(answer),

@@ -166,8 +166,8 @@ impl Datagrams {
             let Some(room) = ingest.room(lines.len()).await else { continue };
             let sender = Sender { way: self.way, name: name_of(from).into() };
             let format = self.format;
-            let (arrival_us, key, answer) = (ingest.state.now_us(), None, None);
-            ingest.send(Message { format, lines, arrival_us, key, sender, answer, room }).await;
+            let (arrived, key, answer) = (ingest.state.arrived(), None, None);
+            ingest.send(Message { format, lines, arrived, key, sender, answer, room }).await;
         }
     }
 }

@@ -252,7 +252,7 @@ impl Connection {
         let message = Message {
             format: self.format,
             lines,
-            arrival_us: ingest.state.now_us(),
+            arrived: ingest.state.arrived(),
             key: None,
             sender: self.sender.clone(),
             answer: Some(answer),

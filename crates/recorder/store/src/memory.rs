@@ -1,6 +1,6 @@
 //! A store in memory: the simplest one, which serves as the reference for the others.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 
 use series::{Accumulator, Integral, Lane, SlotKey, Step, rrd};
@@ -8,10 +8,10 @@ use series::{Accumulator, Integral, Lane, SlotKey, Step, rrd};
 use crate::plan::{self, Plan};
 use crate::scan::{Gather, row_bytes};
 use crate::store::{FORGOTTEN_MAX, day_of};
-use crate::stored_retention::{self, StoredRetention};
+use crate::stored_retention::{StoredRetention, Telling, known_times};
 use crate::{
-    Applied, Changes, Digests, Identity, Maintained, NewSeries, NotMade, Retention, Selector,
-    Series, SeriesLimit, SlotSum, Source, Store, StoreError, Take, Writer,
+    Applied, Changes, Digests, Identity, KnownTimes, Maintained, NewSeries, NotMade, Retention,
+    Selector, Series, SeriesLimit, SlotSum, Source, Store, StoreError, Take, Writer,
 };
 
 type Rows = BTreeMap<SlotKey, Accumulator>;
@@ -207,16 +207,19 @@ impl Store for Memory {
         Ok(old.len() as u64)
     }
 
-    fn last_us(&mut self) -> Result<Option<i64>, StoreError> {
-        let newest = self.kept.iter().filter_map(|kept| {
-            let (key, _) = self.slots.get(&kept.step().us())?.last_key_value()?;
-            Some((*kept, kept.partition_of(key.slot_us)))
-        });
-        let made = self
-            .kept
-            .iter()
-            .filter_map(|kept| Some((*kept, *self.partitions.get(&kept.step().us())?.last()?)));
-        Ok(stored_retention::last_us(newest).or_else(|| stored_retention::last_us(made)))
+    fn known_times(&mut self) -> Result<KnownTimes, StoreError> {
+        let mut all = Vec::new();
+        for kept in &self.kept {
+            let step_us = kept.step().us();
+            let slots = self.slots.get(&step_us).into_iter().flat_map(BTreeMap::keys);
+            let filled: BTreeSet<i64> = slots.map(|key| kept.partition_of(key.slot_us)).collect();
+            let made = self.partitions.get(&step_us).into_iter().flatten().copied();
+            let partitions = filled.iter().copied().chain(made).collect();
+            all.push(Telling::new(*kept, &partitions, |start_us| {
+                Ok::<_, StoreError>(filled.contains(&start_us))
+            })?);
+        }
+        Ok(known_times(&all))
     }
 
     fn apply_all(

@@ -1,6 +1,7 @@
 //! The interface of all stores.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 use series::{Accumulator, Lane, SlotKey, Step, rrd::Rrd};
 
@@ -34,6 +35,23 @@ pub struct Maintained {
     pub is_partial: bool,
     /// Whether another process is doing it now.
     pub is_elsewhere: bool,
+}
+
+/// What a store knows of the time, in microseconds since the epoch. A clock that is far ahead of it
+/// may be wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownTimes {
+    /// The latest time that expiry has believed, to the length of a partition; if nothing has ever
+    /// expired, the age of the oldest slots, and the end of the newest if everything is kept for ever.
+    /// `None` without slots.
+    ///
+    /// A wrong clock can write slots at once, but moves this only if expiry believes it.
+    pub expired_us: Option<RangeInclusive<i64>>,
+    /// The latest time for which there are slots that no clock has written which was wrong for less
+    /// than an hour: the end of a partition before the newest. `None` without partitions.
+    pub recorded_us: Option<i64>,
+    /// The end of the newest slots, whoever has written them: that of a partition. `None` without any.
+    pub newest_us: Option<i64>,
 }
 
 /// How long a span must be over before maintenance seals it: most late data has arrived by then.
@@ -82,13 +100,14 @@ impl Source for Whole<'_> {
 }
 
 /// The time that the expiry of one command believes, in microseconds since the epoch: the clock's,
-/// unless that is ahead of [what the store knows](Store::last_us). A command cannot wait whether a
+/// unless that is ahead of [what is recorded](KnownTimes::recorded_us). A command cannot wait whether a
 /// clock stays where it is.
 ///
 /// # Errors
 /// Those of the store.
 pub fn believed_us(store: &mut dyn Store, clock_us: i64) -> Result<i64, StoreError> {
-    Ok(store.last_us()?.map_or(clock_us, |last_us| clock_us.min(last_us)))
+    let recorded_us = store.known_times()?.recorded_us;
+    Ok(recorded_us.map_or(clock_us, |recorded_us| clock_us.min(recorded_us)))
 }
 
 /// A place for series and their slots. Every call is one transaction, which is on disk when the
@@ -144,12 +163,8 @@ pub trait Store: Send {
     /// the epoch; returns their number. There may be more if it is [`FORGOTTEN_MAX`] or larger.
     fn forget_requests(&mut self, until_us: i64) -> Result<u64, StoreError>;
 
-    /// The latest time that the store knows, in microseconds since the epoch: the end of the newest
-    /// partition that has slots, of the finest retention that has any. Without slots, the end of the
-    /// newest partition, in which there may have been some; `None` without partitions.
-    ///
-    /// A clock that is far ahead of it may be wrong.
-    fn last_us(&mut self) -> Result<Option<i64>, StoreError>;
+    /// What it knows of the time.
+    fn known_times(&mut self) -> Result<KnownTimes, StoreError>;
 
     /// Applies batch number `seq` of a writer, which numbers its batches 1, 2, 3 …: once and
     /// completely, or not at all.

@@ -18,6 +18,7 @@ use import::{BackfillError, Lines, Options, RrdMode, Summary, files};
 use series::{Kind, Limits, Step};
 use store::{Retention, SeriesLimit, Store, StoreError};
 
+use super::maintain::FAR_US;
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::import::{Format, ImportFlags, usual_archives};
@@ -30,6 +31,8 @@ use watch::Watcher;
 /// How often to read a file.
 const TRIES_MAX: u32 = 10;
 
+const DAY_US: i64 = 86_400_000_000;
+
 /// 0001-01-01T00:00:00Z in microseconds since 1970.
 const YEAR_1_US: i64 = -62_135_596_800_000_000;
 
@@ -40,6 +43,7 @@ pub(crate) fn run(flags: &ImportFlags, global: &Global) -> Outcome {
     let stop = stage::signals::install().map_err(Failure::new)?;
     let mut store = stores::open(global)?;
     retain(&mut *store, flags, step(flags)?)?;
+    let (newest_us, begun_us) = (store.known_times()?.newest_us, now_us());
     let mut all = Summary::default();
     for (file, format) in flags.files.iter().zip(formats) {
         let mut options = options(flags, format)?;
@@ -56,6 +60,7 @@ pub(crate) fn run(flags: &ImportFlags, global: &Global) -> Outcome {
         }
     }
     warn_of_ages(&mut *store, &all)?;
+    warn_of_clock(flags, newest_us, begun_us, &all);
     let left = all.refused.total() > 0 || all.torn.is_some();
     Ok(if left || all.stopped { Status::VerdictFailed } else { Status::Well })
 }
@@ -123,7 +128,9 @@ fn options(flags: &ImportFlags, format: Format) -> Result<Options, Failure> {
     let most = i64::try_from(flags.max_series).unwrap_or(i64::MAX);
     let series =
         SeriesLimit { series: most.max(SeriesLimit::DEFAULT.series), ..SeriesLimit::DEFAULT };
-    let (limits, whole, head_bytes) = (limits(), flags.complete, flags.head_memory);
+    // Every database supports these times.
+    let limits = Limits { earliest_us: YEAR_1_US, ..Limits::DEFAULT };
+    let (whole, head_bytes) = (flags.complete, flags.head_memory);
     Ok(Options {
         heartbeat_us,
         lateness_us,
@@ -135,11 +142,6 @@ fn options(flags: &ImportFlags, format: Format) -> Result<Options, Failure> {
         head_bytes,
         ..Options::new(step)
     })
-}
-
-/// From the year 1, which every database supports, to ten minutes from now.
-fn limits() -> Limits {
-    Limits { past_us: now_us().saturating_sub(YEAR_1_US), ..Limits::DEFAULT }
 }
 
 fn step(flags: &ImportFlags) -> Result<Step, Failure> {
@@ -183,10 +185,27 @@ fn warn_of_ages(store: &mut dyn Store, summary: &Summary) -> Result<(), Failure>
             "the data begin at {}, but the longest retention is {} days, so they will be dropped; \
              to keep them: --retention 1h:forever",
             time(from_us),
-            longest_us / 86_400_000_000
+            longest_us / DAY_US
         ));
     }
     Ok(())
+}
+
+/// Warns if lines without a time may have got that of a wrong clock: one that is far ahead of what was
+/// recorded before.
+fn warn_of_clock(flags: &ImportFlags, newest_us: Option<i64>, begun_us: i64, summary: &Summary) {
+    let (Some(newest_us), Some((_, to_us)), None) = (newest_us, summary.span_us, flags.at) else {
+        return;
+    };
+    let ahead_us = begun_us.saturating_sub(newest_us);
+    if to_us >= begun_us && ahead_us > FAR_US {
+        output::note(&format!(
+            "the data end at {}, now, but the record ended {} days before: lines without a time have \
+             that of this machine's clock; if it is wrong, set it, or give their time with --at",
+            time(to_us),
+            ahead_us / DAY_US
+        ));
+    }
 }
 
 /// Imports a file, and again if that can help: what was written stays, and the file is read from

@@ -7,8 +7,9 @@ use crate::flags::Global;
 use crate::flags::series::now_us;
 use crate::{output, stores};
 
-/// How far ahead of the record a clock is worth a word, in microseconds.
-const FAR_US: i64 = 86_400 * SECOND_US;
+/// How far ahead of the record a clock is worth a word, in microseconds: more than the newest
+/// partitions of most retentions.
+pub(super) const FAR_US: i64 = 30 * 86_400 * SECOND_US;
 
 pub(crate) fn run(global: &Global) -> Outcome {
     // A record that does not exist is not created.
@@ -31,8 +32,8 @@ pub(crate) fn run(global: &Global) -> Outcome {
         let last = jiff::Timestamp::from_microsecond(believed_us);
         let last = last.map_or_else(|_| format!("{believed_us} µs"), |time| time.to_string());
         output::print(&format!(
-            "{record}: nothing is recorded after {last}, so a clock beyond that was not believed; \
-             what has expired since then is kept\n"
+            "{record}: at most the newest slots are later than {last}, and a wrong clock may have \
+             written them; what has expired since then is kept\n"
         ))?;
     }
     Ok(Status::Well)

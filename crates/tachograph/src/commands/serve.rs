@@ -113,7 +113,7 @@ fn import(flags: &ServeFlags) -> Result<import::Options, Failure> {
         lateness_us: us(flags.lateness),
         lane: flags.lane.clone(),
         // From 1970; older points are mistakes of a clock.
-        limits: Limits { past_us: crate::flags::series::now_us(), ..Limits::DEFAULT },
+        limits: Limits { earliest_us: 0, ..Limits::DEFAULT },
         series,
         head_bytes,
         ..import::Options::new(step)

@@ -251,3 +251,22 @@ fn a_secret_in_the_url_is_never_shown_and_runs_are_refused_there() {
     );
     assert!(!place.path("mysql:").exists());
 }
+
+#[test]
+fn lines_without_a_time_on_a_clock_that_is_far_ahead_of_the_record_are_imported_with_a_warning() {
+    let place = Place::new();
+    place.write("old.txt", "m 1 1609459200\nm 2 1609459210\n");
+    place.write("now.txt", "m 3 -1\n");
+    place.write("again.txt", "m 4 -1\n");
+    let import = |file: &str| place.run(&["import", file, "-f", "graphite", "--quiet"]);
+    let ended = import("old.txt");
+    ended.status(0);
+    assert_eq!(ended.err, "");
+    let ended = import("now.txt");
+    ended.status(0);
+    let said = "lines without a time have that of this machine's clock; if it is wrong, set it, or";
+    assert!(ended.err.contains(said), "{}", ended.err);
+    let ended = import("again.txt");
+    ended.status(0);
+    assert_eq!(ended.err, "", "the record has the time of this clock now");
+}

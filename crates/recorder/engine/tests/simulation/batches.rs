@@ -21,8 +21,8 @@ use engine::clock::{Clock, Moment};
 use engine::gather::Question;
 use engine::journal::Follower;
 use engine::{
-    Batches, Counted, Engine, EngineOptions, Frozen, Journal, JournalError, Options, Record,
-    Session, SessionError, session,
+    Arrived, Batches, Counted, Engine, EngineOptions, Frozen, Journal, JournalError, Options,
+    Record, Session, SessionError, session,
 };
 use series::{SECOND_US, Step};
 
@@ -43,8 +43,10 @@ const JOURNAL_MAX: u64 = 5_000;
 /// What a journal may have beside that: the messages of an event, and records of batches.
 const JOURNAL_SLACK: u64 = 4_000;
 
-/// Memory of the head: a few messages.
+/// Memory of the head: a few messages. Some processes have so little that the recent points of a few
+/// series in the store would fill it.
 const HEAD_BYTES: usize = 3_000;
+const LITTLE_HEAD_BYTES: usize = 100;
 
 /// What a head may have beside that: the messages of a group, each of which may cover the time since
 /// the last one in all its series, up to the heartbeat of 300 s, and windows.
@@ -53,6 +55,9 @@ const HEAD_SLACK: usize = 24_000;
 /// The step of all series, and how long its slots are kept; coarser ones are kept for ever.
 const STEP_S: i64 = 10;
 const AGE_S: i64 = 4 * 3_600;
+
+/// The length of its partitions, by which the store knows when they expire.
+const PARTITION_US: i64 = AGE_S / 8 * SECOND_US;
 
 /// How long the names of requests are remembered.
 const REMEMBER_US: i64 = 86_400 * SECOND_US;
@@ -95,7 +100,7 @@ enum Asked {
 }
 
 /// The arrival of a message.
-struct Arrived {
+struct Arrival {
     daemon: Daemon,
     /// The time that had passed.
     passed_us: i64,
@@ -110,7 +115,7 @@ struct Waiting {
     /// The position of the first one of those with which it came.
     group: u64,
     given: Given,
-    arrival_us: i64,
+    arrived: Arrived,
 }
 
 /// A process: its engine, and what its executor holds.
@@ -119,12 +124,12 @@ struct Process {
     journal: Journal<SimulatedDisk>,
     follower: Option<Follower<SimulatedDisk>>,
     clock: Clock,
+    /// Memory of its head.
+    head_bytes: usize,
     /// When it began.
     begun_us: i64,
-    /// The latest time that the store knew then: the end of a partition.
+    /// The latest time that it may believe, by what expiry believed before.
     known_us: i64,
-    /// The position of the last message in the journal.
-    lines: u64,
     /// Messages in the journal that the engine has not answered.
     waiting: VecDeque<Waiting>,
     /// Messages that were answered, and not as repetitions: each is counted in the end.
@@ -173,7 +178,7 @@ struct World {
     /// Without an answer.
     unknown: BTreeSet<u64>,
     /// When messages with keys arrived.
-    arrivals: BTreeMap<u64, Vec<Arrived>>,
+    arrivals: BTreeMap<u64, Vec<Arrival>>,
     /// Messages with keys that may count again: they are old, or another process took them while its
     /// clock was far behind what this one believes, which it cannot know.
     forgettable: BTreeSet<u64>,
@@ -191,6 +196,8 @@ struct World {
     is_cut: bool,
     /// Fine slots before this may have expired.
     expired_us: i64,
+    /// The latest time that expiry believed.
+    believed_us: i64,
     /// What readers have seen: the messages that the store had.
     read: Vec<BTreeSet<u64>>,
     seen: Seen,
@@ -247,6 +254,7 @@ fn play_told(events: &[Event], without: Option<Leniency>, is_told: bool) -> Resu
         in_order: true,
         is_cut: false,
         expired_us: i64::MIN,
+        believed_us: i64::MIN,
         read: Vec::new(),
         seen: Seen::default(),
         is_told,
@@ -431,8 +439,8 @@ impl World {
                 if rule == Leniency::FromTheStart && position <= upto {
                     let sent = self.messages.values().find(|sent| sent.record == bytes);
                     waiting.extend(sent.map(|sent| {
-                        let Sent { given, arrival_us, .. } = *sent;
-                        Waiting { position, group: position, given, arrival_us }
+                        let Sent { given, arrived, .. } = *sent;
+                        Waiting { position, group: position, given, arrived }
                     }));
                 } else if rule == Leniency::BelievesTheJournal
                     && let Some(Record::Batch { upto, .. }) = Record::read(bytes)
@@ -442,19 +450,25 @@ impl World {
             }
         }
         let mut clock = Clock::new(self.moment());
-        let known_us = self.store.last_us().map_err(text)?;
-        if let Some(last_us) = known_us {
-            clock.compare(self.moment(), last_us);
+        let times = self.store.known_times().map_err(text)?;
+        let known_us = match self.without {
+            Some(Leniency::ExpiryAsRecorded) => times.newest_us.map(|us| us..=us),
+            _ => times.expired_us,
+        };
+        if let Some(known_us) = known_us {
+            clock.compare(self.moment(), &known_us);
         }
-        let engine = Engine::new(Self::options()?, 0, &session, engine::Now::default());
+        let head_bytes = if self.random.one_in(4) { LITTLE_HEAD_BYTES } else { HEAD_BYTES };
+        let options = Self::options(head_bytes)?;
+        let engine = Engine::new(options, 0, &session, engine::Now::default());
         let mut process = Process {
             engine: engine.map_err(text)?,
             journal: session.journal,
             follower: None,
             clock,
+            head_bytes,
             begun_us: self.passed_us,
-            known_us: known_us.unwrap_or(i64::MIN),
-            lines: last,
+            known_us: self.known_us(),
             waiting,
             answered: BTreeSet::new(),
             asked: VecDeque::new(),
@@ -474,12 +488,12 @@ impl World {
         Ok(Some(process))
     }
 
-    fn options() -> Result<EngineOptions, String> {
+    fn options(head_bytes: usize) -> Result<EngineOptions, String> {
         let step = Step::from_secs(STEP_S).ok_or("a step")?;
         Ok(EngineOptions {
             journal_max: JOURNAL_MAX,
             write_each: Duration::from_secs(10),
-            updates: Options { head_bytes: HEAD_BYTES, ..Options::new(step) },
+            updates: Options { head_bytes, ..Options::new(step) },
         })
     }
 }

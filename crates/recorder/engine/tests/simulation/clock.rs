@@ -65,7 +65,7 @@ fn check(
     let first = Moment { passed_us, shown_us: START_US };
     let mut clock = Clock::new(first);
     let mut started_us = 0;
-    clock.compare(first, recorded_us);
+    clock.compare(first, &(recorded_us..=recorded_us));
     // When requests arrived at this process, and at which time.
     let mut requests: Vec<(i64, i64)> = Vec::new();
     for number in events {
@@ -156,8 +156,8 @@ fn check(
                 let at = Moment { passed_us, shown_us: START_US + passed_us + wrong_us };
                 clock = Clock::new(at);
                 match without {
-                    Some(Disbelief::NoRecord) => clock.compare(at, at.shown_us),
-                    _ => clock.compare(at, recorded_us),
+                    Some(Disbelief::NoRecord) => clock.compare(at, &(at.shown_us..=at.shown_us)),
+                    _ => clock.compare(at, &(recorded_us..=recorded_us)),
                 }
                 (started_us, since_us) = (passed_us, passed_us);
                 requests.clear();

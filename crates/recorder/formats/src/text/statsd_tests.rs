@@ -203,7 +203,7 @@ fn sampled_times_weigh_as_what_they_stand_for() {
 fn live(lines: &[(i64, &str)]) -> Vec<String> {
     let mut reader = Reader::new(
         Box::new(Statsd::live(Step::from_secs(10).unwrap())),
-        series::Limits { past_us: i64::MAX / 4, ..series::Limits::DEFAULT },
+        series::Limits { earliest_us: i64::MIN / 4, ..series::Limits::DEFAULT },
         100,
     );
     let mut shown = Vec::new();
@@ -266,7 +266,7 @@ fn a_clock_that_is_set_right_after_a_year_leaves_no_window_in_that_year() {
 fn windows_that_are_cut_go_on_in_the_same_time() {
     let mut reader = Reader::new(
         Box::new(Statsd::live(Step::from_secs(10).unwrap())),
-        series::Limits { past_us: i64::MAX / 4, ..series::Limits::DEFAULT },
+        series::Limits { earliest_us: i64::MIN / 4, ..series::Limits::DEFAULT },
         100,
     );
     let mut counted = 0.0;
@@ -311,8 +311,8 @@ fn times_at_a_daemon_are_those_of_open_windows() {
 fn the_windows_of_a_daemon_are_rebuilt_from_their_messages() {
     let reader = || {
         let parser = Box::new(Statsd::live(Step::from_secs(10).unwrap()));
-        let past_us = i64::MAX / 4;
-        Reader::new(parser, series::Limits { past_us, ..series::Limits::DEFAULT }, 100)
+        let earliest_us = i64::MIN / 4;
+        Reader::new(parser, series::Limits { earliest_us, ..series::Limits::DEFAULT }, 100)
     };
     let read = |reader: &mut Reader, position: u64, at: i64, text: &str| {
         reader.windows().unwrap().0.mark(position);
@@ -362,8 +362,8 @@ fn the_windows_of_a_daemon_are_rebuilt_from_their_messages() {
 fn what_is_emitted_at_any_moment_is_what_one_who_reads_all_at_once_emits() {
     let reader = || {
         let parser = Box::new(Statsd::live(Step::from_secs(10).unwrap()));
-        let past_us = i64::MAX / 4;
-        Reader::new(parser, series::Limits { past_us, ..series::Limits::DEFAULT }, 100)
+        let earliest_us = i64::MIN / 4;
+        Reader::new(parser, series::Limits { earliest_us, ..series::Limits::DEFAULT }, 100)
     };
     // A generator of Knuth (MMIX); fractions of counts go from window to window.
     let mut state = 25_u64;
@@ -415,7 +415,7 @@ fn what_is_emitted_at_any_moment_is_what_one_who_reads_all_at_once_emits() {
 #[test]
 fn a_window_that_closes_may_leave_another_fraction_to_one_that_has_not_changed() {
     let parser = Box::new(Statsd::live(Step::from_secs(10).unwrap()));
-    let limits = series::Limits { past_us: i64::MAX / 4, ..series::Limits::DEFAULT };
+    let limits = series::Limits { earliest_us: i64::MIN / 4, ..series::Limits::DEFAULT };
     let mut reader = Reader::new(parser, limits, 100);
     let mut total = BTreeMap::new();
     let mut after = |lines: [(i64, &str); 2]| {

@@ -38,8 +38,8 @@ pub(super) fn run(
     let mut store = store::open(&options.place)?;
     retain(&mut *store, options)?;
     let session = begin(&mut *store, &options.journal)?;
-    if let Some(last_us) = store.last_us()? {
-        state.compare_clock(last_us);
+    if let Some(expired_us) = store.known_times()?.expired_us {
+        state.compare_clock(&expired_us);
     }
     let lane = store.lanes(&[&options.engine.updates.lane])?.first().copied().unwrap_or(0);
     state.journal_bytes.store(session.journal.size(), Ordering::Relaxed);
@@ -234,9 +234,9 @@ impl Executor<'_> {
         while !matches!(self.engine.wants(), Wants::Reply(_)) {
             let position = self.group.last + 1 - self.group.messages.len() as u64;
             let Some(message) = self.group.messages.pop_front() else { return Ok(()) };
-            let Message { format, lines, arrival_us, key, sender, .. } = &message;
-            let (format, arrival_us, key) = (*format, *arrival_us, *key);
-            let given = engine::Message { position, format, arrival_us, key, lines };
+            let Message { format, lines, arrived, key, sender, .. } = &message;
+            let (format, arrived, key) = (*format, *arrived, *key);
+            let given = engine::Message { position, format, arrived, key, lines };
             let Done { is_again, answer } = self.tell(Event::Message(given, sender), now)?;
             if is_again {
                 self.group.messages.push_front(message);
@@ -305,18 +305,18 @@ impl Executor<'_> {
                 }
                 let noted = batches.note(&mut journal);
                 state.set_journal_error(noted.as_ref().err().map(ToString::to_string));
-                return Some(Event::Noted(noted.is_ok()));
+                return Some(Event::Noted(noted.ok()));
             }
             Effect::TryJournal(batches) => {
                 let noted = batches.note(&mut self.journal());
-                state.set_journal_error(noted.err().map(|error| error.to_string()));
+                state.set_journal_error(noted.as_ref().err().map(ToString::to_string));
+                return Some(Event::Tried(noted.ok()));
             }
             Effect::StartFile => {
                 let mut journal = self.journal();
                 // Without a new file the successor has more to read.
                 let _ = journal.start_file();
-                let lines = state.journaled.load(Ordering::Relaxed);
-                return Some(Event::FileStarted { lines, upto: journal.last() });
+                return Some(Event::FileStarted(journal.last()));
             }
             Effect::Write(mut frozen) => {
                 let now_us = state.now_us();

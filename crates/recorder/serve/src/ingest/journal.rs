@@ -45,9 +45,9 @@ pub(super) fn run(
         }
         let mut journal = state.hold(journal);
         let written = group.iter().try_for_each(|message| {
-            let Message { format, lines, arrival_us, key, .. } = message;
-            let (format, arrival_us, key) = (*format, *arrival_us, *key);
-            Record::Lines { format, arrival_us, key, lines }.write(&mut bytes);
+            let Message { format, lines, arrived, key, .. } = message;
+            let (format, arrived, key) = (*format, *arrived, *key);
+            Record::Lines { format, arrived, key, lines }.write(&mut bytes);
             journal.append(&bytes).map(|_| ())
         });
         // The records of a group are in the journal, or none of them.
@@ -56,7 +56,6 @@ pub(super) fn run(
         state.journal_bytes.store(journal.size(), Ordering::Relaxed);
         match committed {
             Ok(last) => {
-                state.journaled.store(last, Ordering::Relaxed);
                 drop(journal);
                 metrics.journal_commits.inc();
                 if groups.send(Group { messages: group.into(), last }).is_err() {

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use engine::{EngineOptions, Journal};
+use engine::{Arrived, EngineOptions, Journal};
 use store::Writer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -79,8 +79,8 @@ pub(crate) struct Message {
     pub(crate) format: Format,
     /// Whole lines, or a binary message that [can be read](formats::check_message).
     pub(crate) lines: Vec<u8>,
-    /// When they arrived, in microseconds since the epoch.
-    pub(crate) arrival_us: i64,
+    /// When they arrived.
+    pub(crate) arrived: Arrived,
     /// The name of the request, if its sender has given it one.
     pub(crate) key: Option<Writer>,
     pub(crate) sender: Sender,
@@ -167,8 +167,23 @@ impl Ingest {
 
     /// Whether senders must wait, because the journal or the memory is full.
     pub(crate) fn is_full(&self) -> bool {
-        self.state.full.load(Ordering::Relaxed)
-            || self.state.journal_bytes.load(Ordering::Relaxed) >= self.journal_max
+        self.state.full.load(Ordering::Relaxed) || self.is_journal_full()
+    }
+
+    fn is_journal_full(&self) -> bool {
+        self.state.journal_bytes.load(Ordering::Relaxed) >= self.journal_max
+    }
+
+    /// Why senders must wait.
+    pub(crate) fn why_full(&self) -> String {
+        let what = match self.is_journal_full() {
+            true => "the journal",
+            false => "the memory for data that is not in the record",
+        };
+        match self.state.store_error() {
+            Some(_) => format!("the record cannot be written and {what} is full: try again later"),
+            None => format!("{what} is full until more is written to the record: try again later"),
+        }
     }
 
     /// Room for these bytes, if there is any now.
@@ -228,6 +243,24 @@ mod tests {
             let shares = Shares::default();
             (Ingest { messages, state, metrics, journal_max: u64::MAX, room, shares }, waiting)
         }
+    }
+
+    #[test]
+    fn senders_are_told_what_is_full() {
+        let (ingest, _waiting) = Ingest::for_tests();
+        let ingest = Ingest { journal_max: 100, ..ingest };
+        assert!(!ingest.is_full());
+        ingest.state.full.store(true, Ordering::Relaxed);
+        assert!(ingest.is_full());
+        let why = "the memory for data that is not in the record is full until more is written to \
+                   the record: try again later";
+        assert_eq!(ingest.why_full(), why);
+        ingest.state.journal_bytes.store(100, Ordering::Relaxed);
+        let why = "the journal is full until more is written to the record: try again later";
+        assert_eq!(ingest.why_full(), why);
+        ingest.state.set_store_error(Some("no answer".to_owned()));
+        let why = "the record cannot be written and the journal is full: try again later";
+        assert_eq!(ingest.why_full(), why);
     }
 
     #[test]

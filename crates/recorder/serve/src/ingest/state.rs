@@ -1,11 +1,11 @@
 //! What the threads and the listeners know of each other.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, RangeInclusive};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::{Clock, Moment};
+use engine::{Arrived, Clock, Moment};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::Notify;
 
@@ -29,8 +29,6 @@ pub(crate) struct State {
     /// Whether a batch is to be written now, and then none any more, because a successor takes
     /// over.
     pub(crate) last_batch: AtomicBool,
-    /// The position of the last lines in the journal.
-    pub(super) journaled: AtomicU64,
     /// Whether that batch is written.
     pub(crate) is_flushed: AtomicBool,
     /// The last error of the store, until it accepts a batch.
@@ -55,7 +53,6 @@ impl Default for State {
             head_bytes: AtomicU64::default(),
             full: AtomicBool::default(),
             last_batch: AtomicBool::default(),
-            journaled: AtomicU64::default(),
             is_flushed: AtomicBool::default(),
             store_error: Mutex::default(),
             journal_error: Mutex::default(),
@@ -68,7 +65,12 @@ impl Default for State {
 }
 
 impl State {
-    /// The time at which something arrives now, in microseconds since the epoch.
+    /// The arrival of something now.
+    pub(crate) fn arrived(&self) -> Arrived {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).arrived(moment())
+    }
+
+    /// The time that is believed now, in microseconds since the epoch.
     pub(crate) fn now_us(&self) -> i64 {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).now_us(moment())
     }
@@ -86,9 +88,9 @@ impl State {
         clock.forget_us(moment(), remember_us)
     }
 
-    /// Compares the clock with the latest time that the record knows.
-    pub(super) fn compare_clock(&self, last_us: i64) {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner).compare(moment(), last_us);
+    /// Compares the clock with the latest time that expiry has believed in the record.
+    pub(super) fn compare_clock(&self, expired_us: &RangeInclusive<i64>) {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).compare(moment(), expired_us);
     }
 
     /// Why the store does not accept batches at the moment, if so.

@@ -25,8 +25,8 @@ use crate::steps::{check_present, check_released};
 use crate::store::{SEALED_AFTER_US, Source};
 use crate::stored_retention::StoredRetention;
 use crate::{
-    Abandonment, Applied, Digests, Maintained, NewSeries, NotMade, Packing, Retention, Selector,
-    Series, SeriesLimit, Store, StoreError, Take, Writer,
+    Abandonment, Applied, Digests, KnownTimes, Maintained, NewSeries, NotMade, Packing, Retention,
+    Selector, Series, SeriesLimit, Store, StoreError, Take, Writer,
 };
 
 /// How often to restart a batch because partitions were missing: once to create them, and again if
@@ -355,8 +355,8 @@ impl Store for Postgres {
         self.link.transaction(|session| requests::forget(session, until_us))
     }
 
-    fn last_us(&mut self) -> Result<Option<i64>, StoreError> {
-        self.link.transaction(schema::last_us)
+    fn known_times(&mut self) -> Result<KnownTimes, StoreError> {
+        self.link.transaction(schema::known_times)
     }
 
     fn apply_all(

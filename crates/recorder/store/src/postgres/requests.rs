@@ -3,7 +3,8 @@
 //! New ones are rows, which take a hundred bytes each with their indexes. The upkeep packs them: a run
 //! is thousands of names in order, and a row of it, a block, has as many of them as PostgreSQL fits
 //! into a page four times. Of a name, 12 of the 16 bytes are kept then, as in SQLite, so that a key
-//! takes 14 bytes. To find a name, each run is searched.
+//! takes 14 bytes. To find a name, each run is searched, before its request is accepted and again in its
+//! transaction.
 //!
 //! A name that is packed at the same moment is still found: `add` inserts its row before it searches the
 //! blocks, and `has` looks for the row first.
@@ -19,8 +20,8 @@ const RUN: i64 = 20_000;
 /// Rows are packed once there are enough for a run, or once the last run is so old, in microseconds.
 const RUN_EACH_US: i64 = 3_600 * series::SECOND_US;
 
-/// The blocks that may have names, in the runs that were made at or after a time. A name is as random
-/// as a hash, so it is found only where it is.
+/// The blocks that may have names, in all runs: when one was made is told by a clock that upkeep
+/// believes, not by the one of arrivals. A name is as random as a hash, so it is found only where it is.
 const IN_BLOCKS: &str = "
     SELECT FROM unnest($1::text[]) w (key)
     CROSS JOIN LATERAL (SELECT substring(uuid_send(w.key::uuid) FROM 5) AS key) k
@@ -28,12 +29,14 @@ const IN_BLOCKS: &str = "
     CROSS JOIN LATERAL (
         SELECT b.keys FROM request_block b WHERE b.run = r.run AND b.first <= k.key
         ORDER BY b.first DESC LIMIT 1) b
-    WHERE r.made_us >= $2 AND position(k.key IN b.keys) > 0
+    WHERE position(k.key IN b.keys) > 0
     LIMIT 1";
 
 /// Adds requests, none of which may be known.
 pub(super) fn add(session: &mut OpenTransaction<'_>, requests: &[Request]) -> Result<(), Failure> {
-    let Some(first_us) = requests.iter().map(|request| request.at_us).min() else { return Ok(()) };
+    if requests.is_empty() {
+        return Ok(());
+    }
     // In a fixed order, so that writers cannot deadlock.
     let mut requests = requests.to_vec();
     requests.sort_unstable();
@@ -45,9 +48,7 @@ pub(super) fn add(session: &mut OpenTransaction<'_>, requests: &[Request]) -> Re
          ON CONFLICT DO NOTHING",
         &[&keys, &days],
     )?;
-    // They were not known when they arrived, so older runs do not have them.
-    let since_us = first_us.saturating_sub(RUN_EACH_US);
-    let is_packed = !session.query(IN_BLOCKS, &[&keys, &since_us])?.is_empty();
+    let is_packed = !session.query(IN_BLOCKS, &[&keys])?.is_empty();
     if added < requests.len() as u64 || is_packed {
         return Err(StoreError::Overtaken.into());
     }
@@ -58,7 +59,7 @@ pub(super) fn add(session: &mut OpenTransaction<'_>, requests: &[Request]) -> Re
 pub(super) fn has(session: &mut OpenTransaction<'_>, key: Writer) -> Result<bool, Failure> {
     let (sql, key) = ("SELECT FROM request_key WHERE key = $1::text::uuid", key.to_string());
     Ok(!session.query(sql, &[&key])?.is_empty()
-        || !session.query(IN_BLOCKS, &[&vec![key], &i64::MIN])?.is_empty())
+        || !session.query(IN_BLOCKS, &[&vec![key]])?.is_empty())
 }
 
 /// Packs rows into a run, if it is time; returns whether there may be enough for another one. One

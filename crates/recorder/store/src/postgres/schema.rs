@@ -10,8 +10,8 @@ use super::types::Time;
 use crate::packed::postgres_slots;
 use crate::plan::retained;
 use crate::steps::{FIRST_SCHEMA, steps_from};
-use crate::stored_retention::{self, SPAN_SLOTS, StoredRetention};
-use crate::{Retention, StoreError, names};
+use crate::stored_retention::{self, SPAN_SLOTS, StoredRetention, Telling};
+use crate::{KnownTimes, Retention, StoreError, names};
 
 /// The first makes the schema [`FIRST_SCHEMA`], and each of the others leads to the next one.
 const STEPS: &[&str] = &[include_str!("schema.sql")];
@@ -155,21 +155,17 @@ pub(super) fn partitions(
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
-/// The latest time that the slots know; without slots, that of the partitions.
-pub(super) fn last_us(session: &mut OpenTransaction<'_>) -> Result<Option<i64>, Failure> {
-    let (mut newest, mut made) = (Vec::new(), Vec::new());
+/// What the retentions know of the time.
+pub(super) fn known_times(session: &mut OpenTransaction<'_>) -> Result<KnownTimes, Failure> {
+    let mut all = Vec::new();
     for kept in retentions(session)? {
         let step_us = kept.step().us();
-        let starts = partitions(session, step_us)?;
-        made.extend(starts.last().map(|start_us| (kept, *start_us)));
-        for start_us in starts.into_iter().rev() {
-            if session.query_one_bool(&names::has_slots(step_us, start_us))? {
-                newest.push((kept, start_us));
-                break;
-            }
-        }
+        let partitions = partitions(session, step_us)?;
+        all.push(Telling::new(kept, &partitions, |start_us| {
+            session.query_one_bool(&names::has_slots(step_us, start_us))
+        })?);
     }
-    Ok(stored_retention::last_us(newest).or_else(|| stored_retention::last_us(made)))
+    Ok(stored_retention::known_times(&all))
 }
 
 /// Creates missing partitions, in a separate transaction.

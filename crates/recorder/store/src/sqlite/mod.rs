@@ -19,8 +19,8 @@ use series::{Accumulator, Lane, SlotKey, Step, rrd};
 use crate::steps::{check_present, check_released};
 use crate::store::{SEALED_AFTER_US, Source, Whole};
 use crate::{
-    Abandonment, Applied, Changes, Digests, Maintained, NewSeries, NotMade, Packing, Retention,
-    Selector, Series, SeriesLimit, Store, StoreError, Take, Writer,
+    Abandonment, Applied, Changes, Digests, KnownTimes, Maintained, NewSeries, NotMade, Packing,
+    Retention, Selector, Series, SeriesLimit, Store, StoreError, Take, Writer,
 };
 
 /// A SQLite file with series: the file of the runs, or a separate one.
@@ -277,8 +277,8 @@ impl Store for Sqlite {
         self.write(|tx| Ok(requests::forget(tx, until_us)?))
     }
 
-    fn last_us(&mut self) -> Result<Option<i64>, StoreError> {
-        self.read(schema::last_us)
+    fn known_times(&mut self) -> Result<KnownTimes, StoreError> {
+        self.read(schema::known_times)
     }
 
     fn apply_all(

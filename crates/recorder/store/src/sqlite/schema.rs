@@ -7,12 +7,12 @@ use series::{SECOND_US, Step};
 
 use super::error::broken;
 use super::packed_table;
-use crate::Retention;
 use crate::names;
 use crate::packed::{SERIES_COLUMNS, no_rows, sqlite_numbers, sqlite_slots, sqlite_spans};
 use crate::plan::retained;
 use crate::steps::{FIRST_SCHEMA, steps_from};
-use crate::stored_retention::{self, StoredRetention};
+use crate::stored_retention::{self, StoredRetention, Telling};
+use crate::{KnownTimes, Retention};
 
 /// The first makes the schema [`FIRST_SCHEMA`], and each of the others leads to the next one.
 const STEPS: &[&str] = &[include_str!("schema.sql")];
@@ -103,22 +103,16 @@ pub(super) fn partitions(db: &Connection, step_us: i64) -> Result<BTreeSet<i64>>
     db.prepare_cached(sql)?.query_map([step_us], |row| row.get(0))?.collect()
 }
 
-/// The latest time that the slots know; without slots, that of the partitions.
-pub(super) fn last_us(db: &Connection) -> Result<Option<i64>> {
-    let (mut newest, mut made) = (Vec::new(), Vec::new());
+/// What the retentions know of the time.
+pub(super) fn known_times(db: &Connection) -> Result<KnownTimes> {
+    let mut all = Vec::new();
     for kept in retentions(db)? {
         let step_us = kept.step().us();
-        let starts = partitions(db, step_us)?;
-        made.extend(starts.last().map(|start_us| (kept, *start_us)));
-        for start_us in starts.into_iter().rev() {
-            let sql = names::has_slots(step_us, start_us);
-            if db.query_row(&sql, [], |row| row.get(0))? {
-                newest.push((kept, start_us));
-                break;
-            }
-        }
+        all.push(Telling::new(kept, &partitions(db, step_us)?, |start_us| {
+            db.query_row(&names::has_slots(step_us, start_us), [], |row| row.get(0))
+        })?);
     }
-    Ok(stored_retention::last_us(newest).or_else(|| stored_retention::last_us(made)))
+    Ok(stored_retention::known_times(&all))
 }
 
 /// Creates missing partitions; returns their number.

@@ -3,8 +3,8 @@
 use postgres::{Client, NoTls};
 use series::{Delta, Interval, Kind, Lane, Point, Reading, SECOND_US, SlotKey, Spec, Step};
 use store::{
-    Applied, Changes, Identity, LaneChange, Maintained, NewSeries, Packing, Postgres, Retention,
-    Series, SeriesLimit, Sqlite, Store, StoreError, Writer,
+    Applied, Changes, Identity, KnownTimes, LaneChange, Maintained, NewSeries, Packing, Postgres,
+    Retention, Series, SeriesLimit, Sqlite, Store, StoreError, Writer,
 };
 use throwaway::Throwaway;
 
@@ -363,14 +363,60 @@ fn on_a_clock_that_is_years_ahead_nothing_expires_however_often_it_is_asked_to()
         store.retain(&for_a_day).unwrap();
         let series = requests(store);
         store.retain(&for_a_day).unwrap();
-        assert_eq!(store.last_us().unwrap(), None);
+        assert_eq!(store.known_times().unwrap(), KnownTimes::default());
         store.apply(Writer(1), 1, &count(series, 3)).unwrap();
-        let last_us = store.last_us().unwrap().unwrap();
-        assert!((30 * SECOND_US..=day_us).contains(&last_us), "{last_us}");
+        let times = store.known_times().unwrap();
+        let recorded_us = times.recorded_us.unwrap();
+        assert!((30 * SECOND_US..=day_us).contains(&recorded_us), "{recorded_us}");
+        assert_eq!(times.expired_us, Some(day_us..=day_us), "nothing has expired");
         for _ in 0..20 {
             let believed_us = store::believed_us(store, 1_500 * day_us).unwrap();
             assert_eq!(store.maintain(believed_us).unwrap().dropped, 0);
         }
-        assert_eq!((store.last_us().unwrap(), total(store, series)), (Some(last_us), 3.0));
+        let recorded = (store.known_times().unwrap().recorded_us, total(store, series));
+        assert_eq!(recorded, (Some(recorded_us), 3.0));
+    }
+}
+
+#[test]
+fn what_a_wrong_clock_has_recorded_makes_nothing_expire() {
+    for mut place in [Place::memory(), Place::sqlite(), Place::postgres("recorded")] {
+        let store = place.store();
+        let (hour_us, day_us) = (3_600 * SECOND_US, 86_400 * SECOND_US);
+        let for_a_day = [Retention::from_secs(10, Some(86_400)).unwrap()];
+        store.retain(&for_a_day).unwrap();
+        let series = requests(store);
+        store.retain(&for_a_day).unwrap();
+        let step = Step::from_secs(10).unwrap();
+        let mut number = 0;
+        let mut record = |store: &mut dyn Store, from_us: i64| {
+            number += 1;
+            let mut changes = Changes::default();
+            let interval = Interval::count(from_us, from_us + 10 * SECOND_US, 1).unwrap();
+            for (slot_us, part) in interval.slots(step) {
+                changes.add(step, SlotKey { slot_us, series, lane: 0 }, Delta::widen(part));
+            }
+            store.apply(Writer(1), number, &changes).unwrap();
+        };
+        let maintain = |store: &mut dyn Store, clock_us: i64| {
+            let believed_us = store::believed_us(store, clock_us).unwrap();
+            store.maintain(believed_us).unwrap().dropped
+        };
+        let wrong_us = 1_500 * day_us;
+        record(store, 0);
+        assert_eq!(maintain(store, hour_us), 0);
+        // A clock that is wrong for less than an hour records in two partitions at most.
+        record(store, wrong_us);
+        record(store, wrong_us + 3 * hour_us);
+        for _ in 0..20 {
+            assert_eq!(maintain(store, wrong_us + 4 * hour_us), 0);
+        }
+        assert_eq!(total(store, series), 3.0);
+        let expired_us = store.known_times().unwrap().expired_us.unwrap();
+        assert_eq!(expired_us, 3 * hour_us..=6 * hour_us, "it believed the end of the first one");
+        // It goes on, and what is a day old expires.
+        (1..=12).for_each(|each| record(store, each * 3 * hour_us));
+        assert_eq!(maintain(store, 36 * hour_us), 4);
+        assert_eq!(total(store, series), 11.0);
     }
 }

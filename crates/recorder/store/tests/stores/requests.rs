@@ -126,3 +126,16 @@ fn packed_keys_of_postgresql_take_at_most_24_bytes_and_are_known() {
     assert_eq!(forgotten, KEYS + 1);
     assert!(!store.has_request(Writer(key(KEYS))).unwrap());
 }
+
+#[test]
+fn a_key_that_was_packed_by_a_clock_in_the_past_is_not_added_again() {
+    let url = server().database("packed_in_the_past").unwrap();
+    let mut store = Postgres::open(&url).unwrap();
+    let mut other = Postgres::open(&url).unwrap();
+    assert!(!store.has_request(Writer(key(1))).unwrap());
+    other.apply(Writer(2), 1, &of_day(20_000, [key(1)])).unwrap();
+    // After an outage, upkeep believes the time before it for an hour.
+    other.maintain(19_990 * DAY_US).unwrap();
+    let error = store.apply(Writer(1), 1, &of_day(20_000, [key(1)])).unwrap_err();
+    assert!(matches!(error, StoreError::Overtaken), "{error}");
+}

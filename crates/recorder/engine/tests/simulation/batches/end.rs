@@ -181,7 +181,7 @@ impl World {
         for number in &self.acknowledged {
             let sent = &self.messages[number];
             // OTLP has no times before the epoch, so its mark is in the future of such a clock.
-            let has_mark = sent.given.format != Format::Otlp || sent.arrival_us > 0;
+            let has_mark = sent.given.format != Format::Otlp || sent.arrived.at_us > 0;
             let is_there = stored.contains_key(number) || !has_mark;
             law(is_there, format_args!("what is acknowledged is there: {number}"))?;
         }

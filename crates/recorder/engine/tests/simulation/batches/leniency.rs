@@ -13,6 +13,8 @@ pub(crate) enum Leniency {
     NumberAgain,
     /// A batch claims a message that it does not contain.
     UptoTooFar,
+    /// All that is in the journal up to the record of a batch is taken for records of batches.
+    LinesTakenForBatches,
     /// A new process reads the whole journal again.
     FromTheStart,
     /// A new process begins after the last batch record, whether or not the store has that batch.
@@ -41,6 +43,8 @@ pub(crate) enum Leniency {
     ArrivalsAnew,
     /// Expiry believes what the clock shows.
     ExpiryAsShown,
+    /// A process that begins believes a clock that has recorded slots.
+    ExpiryAsRecorded,
     /// A slot that arrives after its span was packed is not written.
     PackedForGood,
     /// Senders are not told to wait.
@@ -48,12 +52,13 @@ pub(crate) enum Leniency {
 }
 
 impl Leniency {
-    pub(crate) const ALL: [Leniency; 21] = [
+    pub(crate) const ALL: [Leniency; 23] = [
         Leniency::RecordAfterBatch,
         Leniency::ReleaseBeforeBatch,
         Leniency::ClaimOutside,
         Leniency::NumberAgain,
         Leniency::UptoTooFar,
+        Leniency::LinesTakenForBatches,
         Leniency::FromTheStart,
         Leniency::BelievesTheJournal,
         Leniency::AnswersEarly,
@@ -68,6 +73,7 @@ impl Leniency {
         Leniency::ChangesForgotten,
         Leniency::ArrivalsAnew,
         Leniency::ExpiryAsShown,
+        Leniency::ExpiryAsRecorded,
         Leniency::PackedForGood,
         Leniency::NobodyWaits,
     ];

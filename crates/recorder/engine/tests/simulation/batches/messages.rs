@@ -4,7 +4,7 @@
 use std::fmt;
 
 use ::store::Writer;
-use engine::Record;
+use engine::{Arrived, Record};
 use formats::{Malformed, Precision, Protocol};
 use series::SECOND_US;
 
@@ -141,7 +141,7 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) given: Given,
-    pub(crate) arrival_us: i64,
+    pub(crate) arrived: Arrived,
     pub(crate) said: Vec<Said>,
     /// As it was written by its sender, and as a record of the journal.
     pub(crate) lines: Vec<u8>,
@@ -162,7 +162,7 @@ impl Given {
     }
 
     /// The message, sent at this time by the sender's clock, which is right.
-    pub(crate) fn send(self, right_us: i64, arrival_us: i64) -> Sent {
+    pub(crate) fn send(self, right_us: i64, arrived: Arrived) -> Sent {
         // No two points of a series have the same time.
         let sent_us = right_us - right_us.rem_euclid(SECOND_US) + self.number as i64 * 1_000;
         let said = self.says(sent_us);
@@ -173,8 +173,8 @@ impl Given {
             format => lines(format, &said).into_bytes(),
         };
         let (mut record, format, key) = (Vec::new(), self.format.of_engine(), self.key());
-        Record::Lines { format, arrival_us, key, lines: &lines }.write(&mut record);
-        Sent { given: self, arrival_us, said, lines, record }
+        Record::Lines { format, arrived, key, lines: &lines }.write(&mut record);
+        Sent { given: self, arrived, said, lines, record }
     }
 
     fn says(self, sent_us: i64) -> Vec<Said> {

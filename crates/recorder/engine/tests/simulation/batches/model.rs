@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use engine::Arrived;
 use formats::RefusalCounts;
 use series::{Kind, Lane, Point, Reading, Refusal, SECOND_US, Spec, Step};
 
@@ -90,9 +91,11 @@ impl Model {
     /// Adds a message after all those before it; returns what of it is refused.
     pub(crate) fn take(&mut self, sent: &Sent) -> RefusalCounts {
         let mut refused = RefusalCounts::default();
-        let arrival_us = sent.arrival_us;
+        let arrived = sent.arrived;
+        let arrival_us = arrived.at_us;
+        let until_us = arrived.latest_us.saturating_add(FUTURE_US);
         let window_us = arrival_us - arrival_us.rem_euclid(STEP_US);
-        let is_future = |us: i64| us > arrival_us.saturating_add(FUTURE_US);
+        let is_future = |us: i64| us > until_us;
         let gauge = |series, at_us, value| Sample {
             series,
             is_total: false,
@@ -112,20 +115,19 @@ impl Model {
                 }
                 Said::Point(point) if is_future(point.at_us) => Err(Refusal::Future),
                 Said::Count { end_us, .. } if is_future(end_us) => Err(Refusal::Future),
-                Said::Point(point) => self.point(arrival_us, point),
-                Said::Now => self.point(arrival_us, gauge("now", arrival_us, 7)),
-                Said::Level(level) => self.point(arrival_us, gauge("gauge", arrival_us, level)),
+                Said::Point(point) => self.point(arrived, point),
+                Said::Now => self.point(arrived, gauge("now", arrival_us, 7)),
+                Said::Level(level) => self.point(arrived, gauge("gauge", arrival_us, level)),
                 Said::Change(change) => {
                     let points = self.points.get("gauge");
                     // A change is not one of a value that a wrong clock has left in the future.
-                    let until_us = arrival_us.saturating_add(FUTURE_US);
                     let newest =
                         points.and_then(|known| known.points.range(..=until_us).next_back());
                     let (newest_us, level) = newest.map_or((i64::MIN, 0.0), |(at_us, level)| {
                         (*at_us, level.unwrap_or_default())
                     });
                     let level = level as i64 + change;
-                    self.point(arrival_us, gauge("gauge", arrival_us.max(newest_us), level))
+                    self.point(arrived, gauge("gauge", arrival_us.max(newest_us), level))
                 }
                 Said::Count { series, start_us, .. } => {
                     let one = Row { integral: 1.0, covered_us: STEP_US, n: Some(1) };
@@ -157,7 +159,7 @@ impl Model {
         refused
     }
 
-    fn point(&mut self, arrival_us: i64, point: Sample) -> Result<(), Refusal> {
+    fn point(&mut self, arrived: Arrived, point: Sample) -> Result<(), Refusal> {
         let Sample { series, is_total, heartbeat_us, at_us, value, since_us } = point;
         let known = self.points.entry(series).or_insert_with(|| Points {
             is_total,
@@ -166,15 +168,15 @@ impl Model {
             lane: Lane::default(),
             is_forgotten: false,
         });
-        let until_us = arrival_us.saturating_add(FUTURE_US);
+        let until_us = arrived.latest_us.saturating_add(FUTURE_US);
         let newest_us = known.points.range(..=until_us).next_back().map(|(us, _)| *us);
         if let Some(since_us) = since_us
             && newest_us.is_none_or(|newest_us| newest_us < since_us)
-            && known.remember(arrival_us, since_us, Some(0)).is_ok()
+            && known.remember(arrived, since_us, Some(0)).is_ok()
         {
             known.points.insert(since_us, Some(0.0));
         }
-        known.remember(arrival_us, at_us, value)?;
+        known.remember(arrived, at_us, value)?;
         known.points.insert(at_us, value.map(|value| value as f64));
         Ok(())
     }
@@ -222,7 +224,13 @@ impl Model {
 
 impl Points {
     /// Whether a point is late: by the newest one, unless that is in the future of its arrival.
-    fn remember(&mut self, arrival_us: i64, at_us: i64, value: Option<i64>) -> Result<(), Refusal> {
+    fn remember(
+        &mut self,
+        arrived: Arrived,
+        at_us: i64,
+        value: Option<i64>,
+    ) -> Result<(), Refusal> {
+        let Arrived { at_us: arrival_us, latest_us } = arrived;
         let Points { is_total, heartbeat_us, lane, is_forgotten, .. } = self;
         let kind = if *is_total { Kind::Total } else { Kind::Gauge };
         let step = Step::from_micros(STEP_US).ok_or(Refusal::WrongKind)?;
@@ -230,10 +238,10 @@ impl Points {
         spec.lateness_us = LATENESS_US;
         let (first, newest) = (lane.points().next().copied(), lane.newest().copied());
         if let (Some(first), Some(newest)) = (first, newest)
-            && newest.at_us > arrival_us + FUTURE_US
+            && newest.at_us > latest_us + FUTURE_US
         {
             spec.lateness_us += newest.at_us - arrival_us;
-            if first.at_us > arrival_us + FUTURE_US {
+            if first.at_us > latest_us + FUTURE_US {
                 *is_forgotten |= lane.has_forgotten();
                 lane.begin_before();
             }

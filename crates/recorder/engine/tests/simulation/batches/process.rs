@@ -11,7 +11,7 @@ use series::SECOND_US;
 use super::messages::Given;
 use super::script::Answer;
 use super::{
-    Arrived, Asked, Batch, HEAD_BYTES, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, Process,
+    Arrival, Asked, Batch, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, PARTITION_US, Process,
     REMEMBER_US, Waiting, World, text,
 };
 use crate::disk;
@@ -87,14 +87,14 @@ impl World {
             }
         }
         let bytes = process.engine.head_bytes();
-        let is_limited = bytes <= HEAD_BYTES + HEAD_SLACK;
+        let is_limited = bytes <= process.head_bytes + HEAD_SLACK;
         law(is_limited, format_args!("the head has a limit: {bytes} bytes"))?;
         let full_us = process.full_since_us.map_or(0, |since_us| self.passed_us - since_us);
         let is_open = !adds || bytes <= bytes_before || full_us <= FULL_MAX_US;
         law(is_open, format_args!("a full head takes nothing: {bytes} bytes after {full_us} us"))?;
         let since_us = process.full_since_us.unwrap_or(self.passed_us);
         // Without a journal no batch begins, but nothing new is acknowledged either.
-        let is_full = bytes >= HEAD_BYTES && !process.is_journal_failing;
+        let is_full = bytes >= process.head_bytes && !process.is_journal_failing;
         process.full_since_us = is_full.then_some(since_us);
         Ok(done)
     }
@@ -123,8 +123,7 @@ impl World {
             // Only pieces have lines to keep.
             Effect::Add(..) | Effect::Trouble(_) | Effect::Refuse(_) => {}
             Effect::Maintain { now_us, forget_us } => {
-                let latest_us = self.latest_us(process);
-                let is_safe = now_us <= latest_us + EARLY_MAX_US;
+                let is_safe = now_us <= self.latest_us(process);
                 law(
                     is_safe,
                     format_args!("nothing expires early: {now_us} at {}", self.right_us()),
@@ -145,7 +144,8 @@ impl World {
             }
             Effect::Note { batches, .. } if self.without == Some(Leniency::RecordAfterBatch) => {
                 process.owed = Some(batches);
-                return Ok(Some(Event::Noted(true)));
+                let next = journal.last() + 1;
+                return Ok(Some(Event::Noted(Some(next..=next))));
             }
             Effect::Note { batches, is_large } => {
                 if is_large {
@@ -157,15 +157,20 @@ impl World {
                 }
                 process.is_journal_failing = noted.is_err();
                 self.note(format_args!("batch up to {}: {noted:?}", batches.upto()));
-                return Ok(Some(Event::Noted(noted.is_ok())));
+                let noted = noted.ok().map(|noted| match self.without {
+                    Some(Leniency::LinesTakenForBatches) => 1..=*noted.end(),
+                    _ => noted,
+                });
+                return Ok(Some(Event::Noted(noted)));
             }
             Effect::TryJournal(batches) => {
-                process.is_journal_failing = batches.note(journal).is_err();
+                let noted = batches.note(journal);
+                process.is_journal_failing = noted.is_err();
+                return Ok(Some(Event::Tried(noted.ok())));
             }
             Effect::StartFile => {
                 let _ = journal.start_file();
-                let (lines, upto) = (process.lines, journal.last());
-                return Ok(Some(Event::FileStarted { lines, upto }));
+                return Ok(Some(Event::FileStarted(journal.last())));
             }
             Effect::Write(frozen) => {
                 let claims = frozen.claims().iter();
@@ -183,19 +188,28 @@ impl World {
         Ok(None)
     }
 
-    /// The latest time that may be believed: a record that is ahead of the right time is.
+    /// The latest time that may be believed: about the right one, or what expiry believed before the
+    /// process began. What is recorded does not count, because a wrong clock may have written it.
     fn latest_us(&self, process: &Process) -> i64 {
         let run_us = self.passed_us - process.begun_us;
-        self.right_us().max(process.known_us.saturating_add(run_us))
+        (self.right_us() + EARLY_MAX_US).max(process.known_us.saturating_add(run_us))
+    }
+
+    /// What a process may believe that begins now: a clock that is not far ahead of what expiry
+    /// believed, which the store knows to a partition; otherwise no more than that.
+    pub(super) fn known_us(&self) -> i64 {
+        let until_us = self.believed_us.saturating_add(PARTITION_US + EARLY_MAX_US);
+        let is_near = self.moment().shown_us <= until_us;
+        if is_near { until_us } else { self.believed_us }
     }
 
     /// Sees which requests are old, and which ones look so, because another process took them while
     /// its clock was far behind what this one believes.
     pub(super) fn see_forgettable(&mut self, process: &Process) {
-        let ago_us = REMEMBER_US - EARLY_MAX_US;
-        let (latest_us, old_us) = (self.latest_us(process), self.passed_us - ago_us);
-        let is_old = |arrived: &Arrived| {
-            let looks_old = arrived.arrival_us < latest_us - ago_us;
+        let (latest_us, ago_us) = (self.latest_us(process), REMEMBER_US - EARLY_MAX_US);
+        let old_us = self.passed_us - ago_us;
+        let is_old = |arrived: &Arrival| {
+            let looks_old = arrived.arrival_us < latest_us - REMEMBER_US;
             let is_own = arrived.daemon == self.daemon && arrived.passed_us > process.begun_us;
             arrived.passed_us < old_us || (looks_old && !is_own)
         };
@@ -224,7 +238,7 @@ impl World {
                 Wants::Record { after, upto } => self.read(process, after, upto)?,
                 Wants::Message(_) => {
                     let Some(waits) = process.waiting.pop_front() else { return Ok(()) };
-                    let Waiting { position, group, given, arrival_us } = waits;
+                    let Waiting { position, group, given, arrived } = waits;
                     // The daemon lets its engine look at the time before each group of messages.
                     if group_given.replace(group) != Some(group) {
                         process.waiting.push_front(waits);
@@ -236,7 +250,7 @@ impl World {
                     let message = Message {
                         position: position + far,
                         format: given.format.of_engine(),
-                        arrival_us,
+                        arrived,
                         key: given.key(),
                         lines: &lines,
                     };
@@ -287,20 +301,20 @@ impl World {
     /// A record, as a process reads it that leaves out a rule.
     fn as_read(&self, process: &mut Process, bytes: &[u8]) -> Vec<u8> {
         let mut changed = bytes.to_vec();
-        let Some(Record::Lines { format, arrival_us, key, lines }) = Record::read(bytes) else {
+        let Some(Record::Lines { format, arrived, key, lines }) = Record::read(bytes) else {
             return changed;
         };
         match self.without {
             Some(Leniency::ArrivalsAnew) => {
-                let arrival_us = process.clock.now_us(self.moment());
-                Record::Lines { format, arrival_us, key, lines }.write(&mut changed);
+                let arrived = process.clock.arrived(self.moment());
+                Record::Lines { format, arrived, key, lines }.write(&mut changed);
             }
             Some(Leniency::ChangesForgotten) => {
                 let is_kept = |line: &&[u8]| !line.starts_with(b"gauge:");
                 let kept: Vec<&[u8]> =
                     lines.split_inclusive(|byte| *byte == b'\n').filter(is_kept).collect();
                 let lines = &kept.concat();
-                Record::Lines { format, arrival_us, key, lines }.write(&mut changed);
+                Record::Lines { format, arrived, key, lines }.write(&mut changed);
             }
             _ => {}
         }
@@ -404,21 +418,24 @@ impl World {
             return self.go_on(process);
         }
         // The senders' clocks are right.
-        let (arrival_us, right_us) = (process.clock.now_us(self.moment()), self.right_us());
+        let (arrived, right_us) = (process.clock.arrived(self.moment()), self.right_us());
+        let arrival_us = arrived.at_us;
+        let refuses_none = self.ahead_us != 0 || arrived.latest_us >= right_us;
+        law(refuses_none, "a clock that is right makes no correct point one of the future")?;
         self.in_order &= arrival_us >= self.arrived_us;
         self.arrived_us = arrival_us;
         let journal = &mut process.journal;
         let mut waiting = Vec::new();
         for given in messages {
-            let sent = given.send(right_us, arrival_us);
+            let sent = given.send(right_us, arrived);
             let position = journal.append(&sent.record).map_err(text)?;
             let group = waiting.first().map_or(position, |first: &Waiting| first.group);
-            waiting.push(Waiting { position, group, given: *given, arrival_us });
+            waiting.push(Waiting { position, group, given: *given, arrived });
             self.messages.entry(given.number).or_insert(sent);
             if given.key().is_some() {
                 let (daemon, passed_us) = (self.daemon, self.passed_us);
                 let arrivals = self.arrivals.entry(given.number).or_default();
-                arrivals.push(Arrived { daemon, passed_us, arrival_us });
+                arrivals.push(Arrival { daemon, passed_us, arrival_us });
             }
         }
         let committed = journal.commit();
@@ -433,8 +450,7 @@ impl World {
             // Those without an answer may count, or not.
             self.unknown.extend(numbers);
         }
-        if let (Ok(last), false) = (committed, self.own.disk.is_dead()) {
-            process.lines = last;
+        if committed.is_ok() && !self.own.disk.is_dead() {
             process.waiting.extend(waiting);
         }
         let has_room = bytes <= JOURNAL_MAX + JOURNAL_SLACK;

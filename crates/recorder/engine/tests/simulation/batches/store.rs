@@ -76,6 +76,7 @@ impl World {
                     self.seen.forgotten += self.store.forget_requests(forget_us).map_err(text)?;
                 }
                 let done = self.store.maintain(now_us).map_err(text)?;
+                self.believed_us = self.believed_us.max(now_us);
                 self.seen.expiries += done.dropped;
                 let step = Step::from_secs(STEP_S).ok_or("a step")?;
                 let horizon_us = self.store.digests(step, 0, 0).map_err(text)?.horizon_us;
