@@ -137,7 +137,8 @@ fn variant_json(part: &Part, index: usize, variant: &Variant) -> Value {
     })
 }
 
-/// Geometric means over trials of their percentiles, as all tables and charts show them.
+/// The percentiles of all blocks together, as tables show them; of a run that ended before its
+/// analysis, geometric means over trials.
 fn typical_json(summary: &Summary) -> Value {
     json!({
         "p50": whole(summary.p50_ns.value),
@@ -146,7 +147,8 @@ fn typical_json(summary: &Summary) -> Value {
     })
 }
 
-/// The same for service times, under the offer that latency is taken from; null without trials.
+/// Geometric means over trials of the percentiles of service times, under the offer that latency is
+/// taken from; null without trials.
 fn service_time_json(part: &Part, variant: usize, offer: Offer) -> Value {
     let of = |figure: fn(&Distribution) -> u64| {
         let trials = view::trials(part, variant, offer);

@@ -140,7 +140,27 @@ fn by_figures(run: &Run, test: &Test) -> GateTruth {
         known.iter().map(|(of, estimate)| figure(run, of, *estimate)).collect();
     match (truth, figures.is_empty()) {
         (Truth::Undecided, true) => Err(GateUnknown::NoValue),
+        (Truth::Undecided, false) => few_requests(run, &figures).map_or(Ok((truth, figures)), Err),
         _ => Ok((truth, figures)),
+    }
+}
+
+/// A percentile of a load of which there are too few requests for an upper end.
+fn few_requests(run: &Run, figures: &[GateFigure]) -> Option<GateUnknown> {
+    let report = LoadReport::from_run(run)?;
+    let unbounded = figures.iter().find(|figure| figure.estimate.high == f64::INFINITY)?;
+    let q = quantile_of(unbounded.metric)?;
+    // All of them are below the quantile with the probability qⁿ.
+    let needed = (((1.0 - CONFIDENCE) / 2.0).ln() / q.ln()).ceil() as u64;
+    Some(GateUnknown::FewRequests { completed: report.times().count, needed })
+}
+
+fn quantile_of(metric: &str) -> Option<f64> {
+    match metric {
+        "p50" => Some(0.5),
+        "p90" => Some(0.9),
+        "p99" => Some(0.99),
+        _ => None,
     }
 }
 
@@ -207,13 +227,11 @@ fn of_load(
 ) -> Result<Estimate, GateUnknown> {
     let times = report.times();
     let exactly = |value: f64| Estimate { value, low: value, high: value };
-    let estimate = match measured.metric {
-        "throughput" => exactly(report.throughput_per_s()),
-        "p50" => percentile(times, times.p50_ns, 0.5),
-        "p90" => percentile(times, times.p90_ns, 0.9),
-        "p99" => percentile(times, times.p99_ns, 0.99),
-        "errors" | "failed" => return Ok(exactly(report.ledger().counts.failed as f64)),
-        metric => {
+    let estimate = match (measured.metric, quantile_of(measured.metric)) {
+        ("throughput", _) => exactly(report.throughput_per_s()),
+        ("errors" | "failed", _) => return Ok(exactly(report.ledger().counts.failed as f64)),
+        (_, Some(q)) => percentile(times, q),
+        (metric, None) => {
             let variant = measured.variant.clone();
             return Err(GateUnknown::NotMeasured { variant, metric });
         }
@@ -229,16 +247,19 @@ fn of_load(
 
 /// A percentile with the 95% interval that so many independent requests give. Requests that stall
 /// together are fewer than that, so it is at least as wide as this.
-fn percentile(times: &Distribution, value_ns: u64, q: f64) -> Estimate {
-    let value = value_ns as f64;
+fn percentile(times: &Distribution, q: f64) -> Estimate {
     let Ok(Some(histogram)) = times.histogram() else {
-        return Estimate { value, low: value, high: value };
+        return Estimate { value: f64::NAN, low: 0.0, high: f64::INFINITY };
     };
     let count = histogram.len();
     // Half a rank less, so that rounding cannot reach the next one.
     let at = |rank: u64| histogram.value_at_quantile((rank as f64 - 0.5) / count as f64) as f64;
     let (low, high) = stats::quantile_ranks(count, q, 1.0 - CONFIDENCE);
-    Estimate { value, low: low.map_or(0.0, at), high: high.map_or(f64::INFINITY, at) }
+    Estimate {
+        value: histogram.value_at_quantile(q) as f64,
+        low: low.map_or(0.0, at),
+        high: high.map_or(f64::INFINITY, at),
+    }
 }
 
 fn invalid(measured: &Measured) -> GateUnknown {

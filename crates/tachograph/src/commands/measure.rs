@@ -147,9 +147,17 @@ fn tell_of_untold(plan: &Plan, kind: RunKind) {
         .collect();
     untold.dedup();
     for command in untold {
+        // A shell replaces a variable that it does not know by nothing.
+        let is_replaced = command.ends_with(' ') || command.contains("  ");
+        let hint = match is_replaced {
+            true => {
+                "; if you wrote it in double quotes, the shell has replaced it: use single quotes"
+            }
+            false => "",
+        };
         output::note(&format!(
             "note: the command '{}' does not mention $PORT; it is given by the environment variable \
-             PORT (if you wrote $PORT in double quotes, the shell has replaced it: use single quotes)",
+             PORT{hint}",
             base::redact(command)
         ));
     }

@@ -55,7 +55,7 @@ Environment:\n\
 \x20                       [default: /tmp/tachograph-UID]\n\
 \n\
 Ctrl-C or SIGTERM stops a run early and reports the data so far; a second one exits at once.\n\
-A second measurement waits for the first unless --cpus gives each its own CPUs.\n\
+A second comparison waits for the first unless --cpus gives each its own CPUs.\n\
 \n\
 Start with: tachograph doctor"
 )]

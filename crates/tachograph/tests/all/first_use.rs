@@ -129,10 +129,10 @@ fn a_load_had_no_thresholds_no_exports_and_no_counts_by_status() {
 
     let (_server, url) = Server::http(&[]);
     let load =
-        |condition| place.run(&["load", "-n", "100", "--json", "--fail-if", condition, &url]);
+        |condition| place.run(&["load", "-n", "400", "--json", "--fail-if", condition, &url]);
     let well = load("p99 > 1h or failed > 0");
     well.status(0).says("not triggered: p99 > 1h or failed > 0");
-    assert_eq!(well.json()["statuses"], serde_json::json!({ "200": 100 }));
+    assert_eq!(well.json()["statuses"], serde_json::json!({ "200": 400 }));
     load("p99 > 1ns").status(1).says("triggered: p99 > 1ns (p99 of http://127.0.0.1:");
     load("throughput < 1/s").status(2);
     place

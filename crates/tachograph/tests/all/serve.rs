@@ -328,6 +328,9 @@ fn systemd_is_told_when_the_daemon_is_ready() {
     systemd.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let mut told = [0; 200];
     let length = systemd.recv(&mut told).unwrap();
-    assert_eq!(std::str::from_utf8(&told[..length]).unwrap(), format!("READY=1\nMAINPID={id}\n"));
+    assert_eq!(
+        std::str::from_utf8(&told[..length]).unwrap(),
+        format!("READY=1\nMAINPID={id}\nSTATUS=serving\n")
+    );
     daemon.stop().unwrap();
 }
