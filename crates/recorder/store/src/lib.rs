@@ -27,6 +27,7 @@ mod abandonment;
 mod ahead;
 mod error;
 mod fingerprint;
+mod known_times;
 mod memory;
 mod model;
 mod names;
@@ -45,6 +46,7 @@ pub use abandonment::Abandonment;
 pub use ahead::apply_ahead;
 pub use error::StoreError;
 pub use fingerprint::Fingerprint;
+pub use known_times::KnownTimes;
 pub use memory::Memory;
 pub use model::{
     Changes, Identity, LaneChange, NewSeries, NotMade, Request, Retention, RrdChange, Selector,
@@ -52,9 +54,7 @@ pub use model::{
 };
 pub use scan::{Digests, OfSeries, SlotSum, SpanDigest, Take};
 pub use sqlite::Sqlite;
-pub use store::{
-    Applied, FORGOTTEN_MAX, KnownTimes, Maintained, SEALED_AFTER_US, Source, Store, believed_us,
-};
+pub use store::{Applied, FORGOTTEN_MAX, Maintained, SEALED_AFTER_US, Source, Store, believed_us};
 
 /// Opens the store at `place`: the URL of a PostgreSQL database (`postgres://…`), or the path of a
 /// SQLite file, which is created if it does not exist.

@@ -5,10 +5,11 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use series::{Accumulator, Integral, Lane, SlotKey, Step, rrd};
 
+use crate::known_times::{Telling, known_times};
 use crate::plan::{self, Plan};
 use crate::scan::{Gather, row_bytes};
 use crate::store::{FORGOTTEN_MAX, day_of};
-use crate::stored_retention::{StoredRetention, Telling, known_times};
+use crate::stored_retention::StoredRetention;
 use crate::{
     Applied, Changes, Digests, Identity, KnownTimes, Maintained, NewSeries, NotMade, Retention,
     Selector, Series, SeriesLimit, SlotSum, Source, Store, StoreError, Take, Writer,

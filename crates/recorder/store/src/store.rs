@@ -1,13 +1,12 @@
 //! The interface of all stores.
 
 use std::borrow::Cow;
-use std::ops::RangeInclusive;
 
 use series::{Accumulator, Lane, SlotKey, Step, rrd::Rrd};
 
 use crate::{
-    Abandonment, Changes, Digests, NewSeries, NotMade, Retention, Selector, Series, SeriesLimit,
-    StoreError, Take, Writer,
+    Abandonment, Changes, Digests, KnownTimes, NewSeries, NotMade, Retention, Selector, Series,
+    SeriesLimit, StoreError, Take, Writer,
 };
 
 /// Result of a batch.
@@ -35,23 +34,6 @@ pub struct Maintained {
     pub is_partial: bool,
     /// Whether another process is doing it now.
     pub is_elsewhere: bool,
-}
-
-/// What a store knows of the time, in microseconds since the epoch. A clock that is far ahead of it
-/// may be wrong.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KnownTimes {
-    /// The latest time that expiry has believed, to the length of a partition; if nothing has ever
-    /// expired, the age of the oldest slots, and the end of the newest if everything is kept for ever.
-    /// `None` without slots.
-    ///
-    /// A wrong clock can write slots at once, but moves this only if expiry believes it.
-    pub expired_us: Option<RangeInclusive<i64>>,
-    /// The latest time for which there are slots that no clock has written which was wrong for less
-    /// than an hour: the end of a partition before the newest. `None` without partitions.
-    pub recorded_us: Option<i64>,
-    /// The end of the newest slots, whoever has written them: that of a partition. `None` without any.
-    pub newest_us: Option<i64>,
 }
 
 /// How long a span must be over before maintenance seals it: most late data has arrived by then.

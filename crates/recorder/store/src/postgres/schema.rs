@@ -7,10 +7,11 @@ use series::Step;
 use super::link::{Failure, OpenTransaction};
 use super::packed;
 use super::types::Time;
+use crate::known_times::{self, Telling};
 use crate::packed::postgres_slots;
 use crate::plan::retained;
 use crate::steps::{FIRST_SCHEMA, steps_from};
-use crate::stored_retention::{self, SPAN_SLOTS, StoredRetention, Telling};
+use crate::stored_retention::{SPAN_SLOTS, StoredRetention};
 use crate::{KnownTimes, Retention, StoreError, names};
 
 /// The first makes the schema [`FIRST_SCHEMA`], and each of the others leads to the next one.
@@ -165,7 +166,7 @@ pub(super) fn known_times(session: &mut OpenTransaction<'_>) -> Result<KnownTime
             session.query_one_bool(&names::has_slots(step_us, start_us))
         })?);
     }
-    Ok(stored_retention::known_times(&all))
+    Ok(known_times::known_times(&all))
 }
 
 /// Creates missing partitions, in a separate transaction.

@@ -7,11 +7,12 @@ use series::{SECOND_US, Step};
 
 use super::error::broken;
 use super::packed_table;
+use crate::known_times::{self, Telling};
 use crate::names;
 use crate::packed::{SERIES_COLUMNS, no_rows, sqlite_numbers, sqlite_slots, sqlite_spans};
 use crate::plan::retained;
 use crate::steps::{FIRST_SCHEMA, steps_from};
-use crate::stored_retention::{self, StoredRetention, Telling};
+use crate::stored_retention::StoredRetention;
 use crate::{KnownTimes, Retention};
 
 /// The first makes the schema [`FIRST_SCHEMA`], and each of the others leads to the next one.
@@ -112,7 +113,7 @@ pub(super) fn known_times(db: &Connection) -> Result<KnownTimes> {
             db.query_row(&names::has_slots(step_us, start_us), [], |row| row.get(0))
         })?);
     }
-    Ok(stored_retention::known_times(&all))
+    Ok(known_times::known_times(&all))
 }
 
 /// Creates missing partitions; returns their number.
