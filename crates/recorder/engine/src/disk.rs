@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// A folder of files, by name.
@@ -30,10 +29,6 @@ pub trait Disk {
 
     /// Writes all bytes at the end of a file.
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
-
-    /// Writes bytes of a file again, as they are there from an offset in bytes on. A sync that has
-    /// failed may have left them where they can be read, and no later one makes them durable.
-    fn rewrite(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Shortens a file to a length in bytes.
     fn truncate(&mut self, name: &str, length: u64) -> io::Result<()>;
@@ -131,12 +126,6 @@ impl Disk for Folder {
 
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.writing(name)?.write_all(bytes)
-    }
-
-    fn rewrite(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        // A file that is open for appending ignores the offset.
-        let file = OpenOptions::new().write(true).open(self.path.join(name))?;
-        file.write_all_at(bytes, offset)
     }
 
     fn truncate(&mut self, name: &str, length: u64) -> io::Result<()> {

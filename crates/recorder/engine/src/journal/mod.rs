@@ -57,13 +57,6 @@ pub const FILE_BYTES: u64 = 64 << 20;
 /// Memory that is kept for the records of a commit.
 const PENDING_KEPT: usize = 1 << 20;
 
-/// What an earlier process may have failed to sync: more than a commit of the daemon, which has
-/// groups of 8 MiB, and a message.
-const UNSYNCED_MAX: u64 = 2 * RECORD_MAX as u64;
-
-/// Bytes that are written again at a time.
-const REWRITTEN: u64 = 1 << 20;
-
 /// The name of a file whose header is not durable yet.
 const NEXT: &str = "next";
 
@@ -227,7 +220,6 @@ impl<D: Disk> Journal<D> {
         journal.mend()?;
         // A process that was killed may have left records, and the name of the file, that are not
         // durable yet.
-        journal.rewrite()?;
         let name = name_of(journal.file().first);
         let synced = journal.disk.sync(&name).and_then(|()| journal.disk.sync_folder());
         synced.map_err(failed(&journal.disk, &name))?;
@@ -388,26 +380,6 @@ impl<D: Disk> Journal<D> {
             let cut = self.disk.truncate(&name, length).and_then(|()| self.disk.sync(&name));
             cut.map_err(failed(&self.disk, &name))?;
             self.tail = Tail::Clean;
-        }
-        Ok(())
-    }
-
-    /// Writes the last records again. If a process is killed between a failed sync and the cut that
-    /// follows it, its successor reads bytes that the system counts as written although they are not:
-    /// with a power cut, they would be a hole before records that were acknowledged later.
-    fn rewrite(&mut self) -> Result<(), JournalError> {
-        let JournalFile { first, length } = self.file();
-        let name = name_of(first);
-        let mut at = length.saturating_sub(UNSYNCED_MAX).max(HEADER_BYTES);
-        let mut bytes = Vec::new();
-        while at < length {
-            bytes.resize((length - at).min(REWRITTEN) as usize, 0);
-            let read = self.disk.read(&name, at, &mut bytes);
-            let rewritten = read.and_then(|count| match count {
-                0 => Err(io::ErrorKind::UnexpectedEof.into()),
-                count => self.disk.rewrite(&name, at, &bytes[..count]).map(|()| count),
-            });
-            at += rewritten.map_err(failed(&self.disk, &name))? as u64;
         }
         Ok(())
     }
