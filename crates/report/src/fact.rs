@@ -426,8 +426,8 @@ fn unchecked(what: Unchecked) -> &'static str {
             "the stack's CPU time could not be read, so its CPU per request is unknown"
         }
         Unchecked::ShortSlices => {
-            "this kernel tells CPU time too coarsely for slices as short as these, so a process that \
-             disturbed one variant only would not have been noticed"
+            "the kernel's CPU accounting is too coarse for slices this short, so a process that \
+             disturbed only one variant may have gone unnoticed"
         }
     }
 }

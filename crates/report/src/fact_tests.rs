@@ -339,7 +339,7 @@ fn what_every_check_saw() {
         ),
         (
             Fact::Unchecked { what: Unchecked::ShortSlices },
-            "b: this kernel tells CPU time too coarsely for slices as short as these, so a process that disturbed one variant only would not have been noticed",
+            "b: the kernel's CPU accounting is too coarse for slices this short, so a process that disturbed only one variant may have gone unnoticed",
         ),
         (
             Fact::TimeWaitSockets { more: 20_000, ports: Some(28_232) },

@@ -33,8 +33,8 @@ impl<S: PartialEq> Behind<S> {
         Behind { upto, oldest_us: None, runs: VecDeque::new(), bytes: 0 }
     }
 
-    /// Whether senders are to wait, because its own memory is limited. What is on its way is still
-    /// taken: otherwise nobody would hear that nothing comes any more.
+    /// Whether senders must wait, because its own memory is limited. Messages that are already on their
+    /// way are still accepted, so the end of the channel is noticed.
     pub(crate) fn is_full(&self) -> bool {
         self.runs.len() >= RUNS_MAX
     }

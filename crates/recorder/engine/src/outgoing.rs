@@ -30,8 +30,8 @@ const ENOUGH_EACH: u64 = 100;
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// What a person is told then.
-pub(crate) const SILENT: &str = "the record has not answered for 30 s: look for a lock on it, or a \
-                                 machine or a process that hangs";
+pub(crate) const SILENT: &str = "the record has not answered for 30 s: check for locks on it, a hung \
+                                 process, or a machine that is gone";
 
 /// What is in the head, and the batch before it.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use crate::handover::{Ending, NoSuccessor, Predecessor, Successor};
 use crate::handover_item::{Activation, HandoverItem, ItemKind};
 use crate::http::Shared;
 use crate::ingest::{Ingest, Threads};
-use crate::listener::{LAST_REQUESTS, Listener, all, dead};
+use crate::listener::{LAST_REQUESTS, Listener, all, ended_early};
 use crate::metrics::Metrics;
 use crate::phase::Phase;
 use crate::places::Places;
@@ -120,14 +120,14 @@ pub fn run(
     // keep the process for ever.
     runtime.shutdown_timeout(LAST_TASKS);
     match ended? {
-        Some(Rest { threads, result }) => threads.join().and(result),
+        Some(StoppedDaemon { threads, result }) => threads.join().and(result),
         None => Ok(()),
     }
 }
 
-/// What is left of a daemon that listens no more, and has no successor.
-struct Rest {
-    /// They write what has arrived.
+/// A daemon that no longer listens, without a successor.
+struct StoppedDaemon {
+    /// They write what has arrived, and end.
     threads: Threads,
     /// Whether it was told to stop, or had to.
     result: Result<(), ServeError>,
@@ -142,7 +142,7 @@ fn run_on(
     mounted: Router,
     metrics: Metrics,
     tell: &impl Fn(Event<'_>),
-) -> Result<Option<Rest>, ServeError> {
+) -> Result<Option<StoppedDaemon>, ServeError> {
     let entered = runtime.enter();
     let mut signals = Signals::new(options).map_err(ServeError::System)?;
     drop(entered);
@@ -173,26 +173,26 @@ fn run_on(
         };
         let served = serve(options, adopted, ingest, router, tell, &mut signals, stops);
         match runtime.block_on(served)? {
-            Ended::Stopped(result) => return Ok(Some(Rest { threads, result })),
+            Ended::Stopped(result) => return Ok(Some(StoppedDaemon { threads, result })),
             Ended::HandsOver(successor, handed) => {
                 let by = successor.id();
                 let handing = hand_over(threads, successor, handed, &mut signals);
                 let done;
                 (done, left, stops) = runtime.block_on(handing)?;
                 match done {
-                    Handed::Over => {
+                    HandoverOutcome::Done => {
                         if stops {
                             stop(by);
                         }
                         tell(Event::Replaced { by });
                         return Ok(None);
                     }
-                    Handed::ToDead(ending) => {
+                    HandoverOutcome::SuccessorDied(ending) => {
                         return Err(ServeError::Successor { id: by, how: ending.to_string() });
                     }
                     // What is left is taken back, and stops in order.
-                    Handed::Back(_) if stops => {}
-                    Handed::Back(error) => tell(Event::NotReplaced(error)),
+                    HandoverOutcome::TakenBack(_) if stops => {}
+                    HandoverOutcome::TakenBack(error) => tell(Event::NotReplaced(error)),
                 }
             }
         }
@@ -320,13 +320,13 @@ fn listener(
 }
 
 /// What became of a handover.
-enum Handed {
+enum HandoverOutcome {
     /// The successor serves.
-    Over,
-    /// It has ended although everything belonged to it.
-    ToDead(Ending),
-    /// There is no successor, for this reason.
-    Back(String),
+    Done,
+    /// The successor ended after it had taken everything.
+    SuccessorDied(Ending),
+    /// There is no successor, for this reason, and this process goes on.
+    TakenBack(String),
 }
 
 /// Hands everything over to a successor; gives up if this process is told to stop meanwhile. Returns
@@ -336,19 +336,24 @@ async fn hand_over(
     successor: Successor,
     left: Vec<HandoverItem>,
     signals: &mut Signals,
-) -> Result<(Handed, Vec<HandoverItem>, bool), ServeError> {
+) -> Result<(HandoverOutcome, Vec<HandoverItem>, bool), ServeError> {
     let give_up = Arc::new(AtomicBool::new(false));
     let asked = give_up.clone();
     let mut handing = tokio::task::spawn_blocking(move || {
         let joined = threads.join().map_err(|error| error.to_string());
         let hand_over = || successor.hand_over(&left, &asked).map_err(|error| error.to_string());
         match joined.and_then(|()| hand_over()) {
-            Ok(heir) => {
+            Ok(successor) => {
                 // A connection ends only when no process has it.
                 drop(left);
-                (heir.serves(&asked).map_or_else(Handed::ToDead, |()| Handed::Over), Vec::new())
+                (
+                    successor
+                        .serves(&asked)
+                        .map_or_else(HandoverOutcome::SuccessorDied, |()| HandoverOutcome::Done),
+                    Vec::new(),
+                )
             }
-            Err(error) => (Handed::Back(error), left),
+            Err(error) => (HandoverOutcome::TakenBack(error), left),
         }
     });
     let ended = tokio::select! {
@@ -547,11 +552,11 @@ async fn serve(
             || tokio::select! {
                 stops = signals.stops() => stops,
                 () = state.ended.notified() => true,
-                error = dead(&mut http) => {
+                error = ended_early(&mut http) => {
                     result = Err(error);
                     true
                 }
-                error = dead(&mut lines) => {
+                error = ended_early(&mut lines) => {
                     result = Err(error);
                     true
                 }

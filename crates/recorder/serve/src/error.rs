@@ -76,15 +76,15 @@ pub enum ServeError {
         /// The error of the store.
         error: String,
     },
-    /// A socket cannot be read any more.
+    /// The task of a listening socket has ended.
     #[error(
-        "a socket cannot be read any more, so the daemon has stopped in order: start it again, and \
-         please report this as a bug"
+        "a listener ended unexpectedly, so the daemon wrote what had arrived and stopped: start it \
+         again, and please report this as a bug"
     )]
-    Deaf,
+    ListenerEnded,
     /// The process that has taken over is dead.
     #[error(
-        "process {id} has taken over, but does not serve: {how}; what was acknowledged is in the \
+        "process {id} took over, but {how} before it served; what was acknowledged is in the \
          journal: start the daemon again"
     )]
     Successor {

@@ -183,13 +183,13 @@ impl Successor {
         mut self,
         left: &[HandoverItem],
         give_up: &AtomicBool,
-    ) -> Result<Heir, NoSuccessor> {
+    ) -> Result<SuccessorInCharge, NoSuccessor> {
         send(&self.socket, left, &Limit::new(RECEIVE, give_up)).map_err(NoSuccessor::NotOpen)?;
         self.expect(OPENED, &Limit::new(OPEN, give_up)).map_err(NoSuccessor::NotOpen)?;
         // This fails only if the new process has died meanwhile. Nothing is lost then: what was read
         // is in the journal.
         let _ = self.socket.write_all(&[YOURS]);
-        Ok(Heir(self))
+        Ok(SuccessorInCharge(self))
     }
 
     fn expect(&mut self, wanted: u8, limit: &Limit<'_>) -> Result<(), Ending> {
@@ -213,9 +213,9 @@ impl Successor {
 
 /// A successor to which everything belongs.
 #[derive(Debug)]
-pub(crate) struct Heir(Successor);
+pub(crate) struct SuccessorInCharge(Successor);
 
-impl Heir {
+impl SuccessorInCharge {
     /// Waits until it serves, or this process is told to stop.
     ///
     /// # Errors

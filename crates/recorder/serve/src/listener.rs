@@ -190,9 +190,9 @@ async fn secured(
 }
 
 /// Waits until a task ends that was not told to.
-pub(crate) async fn dead(tasks: &mut JoinSet<Vec<HandoverItem>>) -> ServeError {
+pub(crate) async fn ended_early(tasks: &mut JoinSet<Vec<HandoverItem>>) -> ServeError {
     match tasks.join_next().await {
-        Some(Ok(_)) => ServeError::Deaf,
+        Some(Ok(_)) => ServeError::ListenerEnded,
         Some(Err(_)) => ServeError::Panicked,
         None => std::future::pending().await,
     }
@@ -216,12 +216,12 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_ends_without_being_told_is_an_error() {
         let mut tasks = JoinSet::new();
-        assert!(dead(&mut tasks).now_or_never().is_none(), "there is none");
+        assert!(ended_early(&mut tasks).now_or_never().is_none(), "there is none");
         tasks.spawn(std::future::pending());
-        assert!(dead(&mut tasks).now_or_never().is_none(), "it works");
+        assert!(ended_early(&mut tasks).now_or_never().is_none(), "it works");
         tasks.spawn(async { panic!("as asked") });
-        assert!(matches!(dead(&mut tasks).await, ServeError::Panicked));
+        assert!(matches!(ended_early(&mut tasks).await, ServeError::Panicked));
         tasks.spawn(async { Vec::new() });
-        assert!(matches!(dead(&mut tasks).await, ServeError::Deaf));
+        assert!(matches!(ended_early(&mut tasks).await, ServeError::ListenerEnded));
     }
 }

@@ -12,6 +12,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -23,7 +24,7 @@ use tokio::sync::watch;
 
 use crate::access::Link;
 use crate::handover_item::{HandoverItem, ItemKind};
-use crate::in_progress::{InProgress, RequestInProgress};
+use crate::in_progress::InProgress;
 use crate::patience::Patient;
 use crate::phase::Phase;
 use crate::places::{Holder, Place};
@@ -108,7 +109,15 @@ pub(crate) async fn answer(
             let answer = answer.await;
             is_answering.store(false, Ordering::Relaxed);
             place.rests();
-            answer.map(|answer| answer.map(|body| Answering { body, _request: in_progress }))
+            // The request is in progress until its answer has been sent, or is dropped.
+            answer.map(|answer| {
+                answer.map(|body| {
+                    body.map_frame(move |frame| {
+                        let _held = &in_progress;
+                        frame
+                    })
+                })
+            })
         })
     });
     let mut server = http1::Builder::new();
@@ -152,33 +161,6 @@ pub(crate) async fn answer(
     }
     let _ = stream.shutdown().await;
     None
-}
-
-/// The body of an answer, until whose end its request is in progress.
-#[derive(Debug)]
-struct Answering {
-    body: axum::body::Body,
-    _request: RequestInProgress,
-}
-
-impl Body for Answering {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 /// The body of a request, which tells the place of its connection when all of it has arrived.

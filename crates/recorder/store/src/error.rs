@@ -210,8 +210,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same call may succeed later although nobody changes an option: the store is being
-    /// started or restarted, is busy, or has no space.
+    /// Whether a retry may succeed: the store is starting, restarting, busy, or out of space.
     pub fn is_passing(&self) -> bool {
         matches!(
             self,

@@ -17,10 +17,10 @@ pub struct KnownTimes {
     ///
     /// A wrong clock can write slots at once, but moves this only if expiry believes it.
     pub expired_us: Option<RangeInclusive<i64>>,
-    /// The latest time for which there are slots that no clock has written which was wrong for less
-    /// than an hour: the end of a partition before the newest. `None` without partitions.
+    /// The end of the newest partition that a clock which was wrong for less than an hour cannot have
+    /// filled. `None` without partitions.
     pub recorded_us: Option<i64>,
-    /// The end of the newest slots, whoever has written them: that of a partition. `None` without any.
+    /// The end of the newest partition with slots, even if a wrong clock wrote them. `None` without slots.
     pub newest_us: Option<i64>,
 }
 
@@ -28,9 +28,9 @@ pub struct KnownTimes {
 /// nothing.
 const WRONG_US: i64 = 3_600 * SECOND_US;
 
-/// What a retention knows of the time: its partitions.
+/// What the partitions of a retention tell about the time: the starts of some of them.
 #[derive(Debug)]
-pub(crate) struct Telling {
+pub(crate) struct RetentionTimes {
     kept: StoredRetention,
     /// The newest one.
     made_us: Option<i64>,
@@ -41,7 +41,7 @@ pub(crate) struct Telling {
     oldest_us: Option<i64>,
 }
 
-impl Telling {
+impl RetentionTimes {
     /// Of a retention with these partitions; `has_slots` tells whether one has any.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Telling {
         kept: StoredRetention,
         partitions: &BTreeSet<i64>,
         mut has_slots: impl FnMut(i64) -> Result<bool, E>,
-    ) -> Result<Telling, E> {
+    ) -> Result<RetentionTimes, E> {
         let (mut newest, needed) = (Vec::new(), needed(&kept));
         for start_us in partitions.iter().rev() {
             if newest.len() < needed && has_slots(*start_us)? {
@@ -65,7 +65,7 @@ impl Telling {
         }
         let (newest_us, certain_us) = (newest.first().copied(), newest.last().copied());
         let made_us = partitions.last().copied();
-        Ok(Telling { kept, made_us, newest_us, certain_us, oldest_us })
+        Ok(RetentionTimes { kept, made_us, newest_us, certain_us, oldest_us })
     }
 
     /// The time of the last expiry is in a partition that starts here; `None` if there was none.
@@ -87,20 +87,20 @@ impl Telling {
 }
 
 /// What retentions know of the time together.
-pub(crate) fn known_times(all: &[Telling]) -> KnownTimes {
-    let has_age = all.iter().any(|telling| telling.kept.retention.age_us.is_some());
+pub(crate) fn known_times(all: &[RetentionTimes]) -> KnownTimes {
+    let has_age = all.iter().any(|one| one.kept.retention.age_us.is_some());
     // The shortest partitions tell it best. While there are slots, partitions without any do not
     // count: each maintenance on a clock that is ahead would move it.
-    let newest_us = || all.iter().filter_map(|telling| telling.end_of(telling.newest_us)).min();
-    let made_us = || all.iter().filter_map(|telling| telling.end_of(telling.made_us)).min();
-    let certain = all.iter().filter(|telling| telling.certain_us.is_some());
-    let shortest = certain.min_by_key(|telling| telling.kept.partition_us);
-    let certain_us = shortest.and_then(|telling| telling.end_of(telling.certain_us));
+    let newest_us = || all.iter().filter_map(|one| one.end_of(one.newest_us)).min();
+    let made_us = || all.iter().filter_map(|one| one.end_of(one.made_us)).min();
+    let certain = all.iter().filter(|one| one.certain_us.is_some());
+    let shortest = certain.min_by_key(|one| one.kept.partition_us);
+    let certain_us = shortest.and_then(|one| one.end_of(one.certain_us));
     let until_us = match has_age {
-        true => all.iter().filter_map(Telling::harmless_us).min(),
+        true => all.iter().filter_map(RetentionTimes::harmless_us).min(),
         false => newest_us().or_else(made_us),
     };
-    let from_us = all.iter().filter_map(Telling::expired_us).max();
+    let from_us = all.iter().filter_map(RetentionTimes::expired_us).max();
     KnownTimes {
         expired_us: until_us.map(|until_us| from_us.unwrap_or(until_us).min(until_us)..=until_us),
         recorded_us: certain_us.or_else(made_us),

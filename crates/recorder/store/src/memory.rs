@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use series::{Accumulator, Integral, Lane, SlotKey, Step, rrd};
 
-use crate::known_times::{Telling, known_times};
+use crate::known_times::{RetentionTimes, known_times};
 use crate::plan::{self, Plan};
 use crate::scan::{Gather, row_bytes};
 use crate::store::{FORGOTTEN_MAX, day_of};
@@ -216,7 +216,7 @@ impl Store for Memory {
             let filled: BTreeSet<i64> = slots.map(|key| kept.partition_of(key.slot_us)).collect();
             let made = self.partitions.get(&step_us).into_iter().flatten().copied();
             let partitions = filled.iter().copied().chain(made).collect();
-            all.push(Telling::new(*kept, &partitions, |start_us| {
+            all.push(RetentionTimes::new(*kept, &partitions, |start_us| {
                 Ok::<_, StoreError>(filled.contains(&start_us))
             })?);
         }

@@ -230,7 +230,7 @@ fn of_load(
     let estimate = match (measured.metric, quantile_of(measured.metric)) {
         ("throughput", _) => exactly(report.throughput_per_s()),
         ("errors" | "failed", _) => return Ok(exactly(report.ledger().counts.failed as f64)),
-        (_, Some(q)) => percentile(times, q),
+        (_, Some(q)) => percentile(times, q).ok_or(GateUnknown::NoValue)?,
         (metric, None) => {
             let variant = measured.variant.clone();
             return Err(GateUnknown::NotMeasured { variant, metric });
@@ -245,21 +245,20 @@ fn of_load(
     }
 }
 
-/// A percentile with the 95% interval that so many independent requests give. Requests that stall
-/// together are fewer than that, so it is at least as wide as this.
-fn percentile(times: &Distribution, q: f64) -> Estimate {
-    let Ok(Some(histogram)) = times.histogram() else {
-        return Estimate { value: f64::NAN, low: 0.0, high: f64::INFINITY };
-    };
+/// A percentile with the 95% interval for this number of independent requests; `None` if it was
+/// recorded without its histogram. Requests that stall together are not independent, so the true
+/// interval is at least this wide.
+fn percentile(times: &Distribution, q: f64) -> Option<Estimate> {
+    let histogram = times.histogram().ok().flatten()?;
     let count = histogram.len();
     // Half a rank less, so that rounding cannot reach the next one.
     let at = |rank: u64| histogram.value_at_quantile((rank as f64 - 0.5) / count as f64) as f64;
     let (low, high) = stats::quantile_ranks(count, q, 1.0 - CONFIDENCE);
-    Estimate {
+    Some(Estimate {
         value: histogram.value_at_quantile(q) as f64,
         low: low.map_or(0.0, at),
         high: high.map_or(f64::INFINITY, at),
-    }
+    })
 }
 
 fn invalid(measured: &Measured) -> GateUnknown {

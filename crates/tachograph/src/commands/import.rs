@@ -200,8 +200,8 @@ fn warn_of_clock(flags: &ImportFlags, newest_us: Option<i64>, begun_us: i64, sum
     let ahead_us = begun_us.saturating_sub(newest_us);
     if to_us >= begun_us && ahead_us > FAR_US {
         output::note(&format!(
-            "the data end at {}, now, but the record ended {} days before: lines without a time have \
-             that of this machine's clock; if it is wrong, set it, or give their time with --at",
+            "the data end now, at {}, but the record ended {} days earlier: lines without a time got \
+             this machine's time; if its clock is wrong, set it, or use --at",
             time(to_us),
             ahead_us / DAY_US
         ));

@@ -32,8 +32,8 @@ pub(crate) fn run(global: &Global) -> Outcome {
         let last = jiff::Timestamp::from_microsecond(believed_us);
         let last = last.map_or_else(|_| format!("{believed_us} µs"), |time| time.to_string());
         output::print(&format!(
-            "{record}: at most the newest slots are later than {last}, and a wrong clock may have \
-             written them; what has expired since then is kept\n"
+            "{record}: this machine's clock is far ahead of the record and may be wrong, so only data \
+             that had expired by {last} was dropped\n"
         ))?;
     }
     Ok(Status::Well)

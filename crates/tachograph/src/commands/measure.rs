@@ -150,9 +150,7 @@ fn tell_of_untold(plan: &Plan, kind: RunKind) {
         // A shell replaces a variable that it does not know by nothing.
         let is_replaced = command.ends_with(' ') || command.contains("  ");
         let hint = match is_replaced {
-            true => {
-                "; if you wrote it in double quotes, the shell has replaced it: use single quotes"
-            }
+            true => "; if you used double quotes, the shell replaced it: use single quotes",
             false => "",
         };
         output::note(&format!(

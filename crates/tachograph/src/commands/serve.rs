@@ -131,7 +131,7 @@ fn tell(event: Event<'_>) {
             }
         }
         Event::Unavailable(why) => {
-            output::note(&format!("it does not listen yet, and goes on trying: {why}"));
+            output::note(&format!("not listening yet, retrying every second: {why}"));
         }
         Event::Replaced { by } => output::note(&format!("process {by} has taken over")),
         Event::NotReplaced(error) => {

@@ -39,6 +39,7 @@ mod series_accuracy;
 mod serve;
 mod serve_access;
 mod serve_clients;
+mod serve_files;
 mod serve_messages;
 mod serve_outages;
 mod serve_repeats;

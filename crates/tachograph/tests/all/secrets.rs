@@ -109,7 +109,7 @@ fn errors_about_commands_and_targets_do_not_leak_secrets() {
         (&["load", refused][..], "cannot connect to http://127.0.0.1:1/?token=***: "),
         (
             &["compare", "--max-time", "4s", without_port, without_port],
-            "the shell has replaced it: use single",
+            "the shell replaced it: use single quotes",
         ),
         (&["compare", "DB_PASS=s3cr3t-env ./x --port", "./y $PORT"], "gives --port no value"),
     ] {

@@ -166,7 +166,7 @@ fn a_daemon_waits_for_a_database_that_is_started_after_it() {
     let ended = running.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     let said = String::from_utf8_lossy(&ended.stderr);
-    let begins = "it does not listen yet, and goes on trying: PostgreSQL at ";
+    let begins = "not listening yet, retrying every second: PostgreSQL at ";
     assert!(said.starts_with(begins) && said.lines().count() == 1, "{said}");
 }
 
@@ -227,7 +227,7 @@ fn a_daemon_whose_successor_fails_while_the_database_is_away_goes_on() {
     let note = running.note().unwrap();
     assert!(note.starts_with("not replaced: the new process could not take over: "), "{note}");
     let note = running.note().unwrap();
-    assert!(note.starts_with("it does not listen yet, and goes on trying: PostgreSQL"), "{note}");
+    assert!(note.starts_with("not listening yet, retrying every second: PostgreSQL"), "{note}");
     eventually("it tells what it waits for", || {
         get(&running, "/health").contains(" does not answer ")
     });

@@ -178,7 +178,7 @@ impl Ingest {
     pub(crate) fn why_full(&self) -> String {
         let what = match self.is_journal_full() {
             true => "the journal",
-            false => "the memory for data that is not in the record",
+            false => "the memory for unwritten data",
         };
         match self.state.store_error() {
             Some(_) => format!("the record cannot be written and {what} is full: try again later"),
@@ -252,8 +252,8 @@ mod tests {
         assert!(!ingest.is_full());
         ingest.state.full.store(true, Ordering::Relaxed);
         assert!(ingest.is_full());
-        let why = "the memory for data that is not in the record is full until more is written to \
-                   the record: try again later";
+        let why = "the memory for unwritten data is full until more is written to the record: try \
+                   again later";
         assert_eq!(ingest.why_full(), why);
         ingest.state.journal_bytes.store(100, Ordering::Relaxed);
         let why = "the journal is full until more is written to the record: try again later";

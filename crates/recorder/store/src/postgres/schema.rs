@@ -7,7 +7,7 @@ use series::Step;
 use super::link::{Failure, OpenTransaction};
 use super::packed;
 use super::types::Time;
-use crate::known_times::{self, Telling};
+use crate::known_times::{self, RetentionTimes};
 use crate::packed::postgres_slots;
 use crate::plan::retained;
 use crate::steps::{FIRST_SCHEMA, steps_from};
@@ -162,7 +162,7 @@ pub(super) fn known_times(session: &mut OpenTransaction<'_>) -> Result<KnownTime
     for kept in retentions(session)? {
         let step_us = kept.step().us();
         let partitions = partitions(session, step_us)?;
-        all.push(Telling::new(kept, &partitions, |start_us| {
+        all.push(RetentionTimes::new(kept, &partitions, |start_us| {
             session.query_one_bool(&names::has_slots(step_us, start_us))
         })?);
     }

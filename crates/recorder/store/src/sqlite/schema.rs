@@ -7,7 +7,7 @@ use series::{SECOND_US, Step};
 
 use super::error::broken;
 use super::packed_table;
-use crate::known_times::{self, Telling};
+use crate::known_times::{self, RetentionTimes};
 use crate::names;
 use crate::packed::{SERIES_COLUMNS, no_rows, sqlite_numbers, sqlite_slots, sqlite_spans};
 use crate::plan::retained;
@@ -109,7 +109,7 @@ pub(super) fn known_times(db: &Connection) -> Result<KnownTimes> {
     let mut all = Vec::new();
     for kept in retentions(db)? {
         let step_us = kept.step().us();
-        all.push(Telling::new(kept, &partitions(db, step_us)?, |start_us| {
+        all.push(RetentionTimes::new(kept, &partitions(db, step_us)?, |start_us| {
             db.query_row(&names::has_slots(step_us, start_us), [], |row| row.get(0))
         })?);
     }

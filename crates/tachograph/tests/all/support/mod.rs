@@ -264,6 +264,20 @@ impl Server {
     }
 }
 
+/// The same command, run by the arguments of another program.
+pub(crate) fn run_by(program: &str, args: &[&str], command: &Command) -> Command {
+    let mut by = Command::new(program);
+    by.args(args).arg(command.get_program()).args(command.get_args());
+    by.current_dir(command.get_current_dir().unwrap());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => by.env(name, value),
+            None => by.env_remove(name),
+        };
+    }
+    by
+}
+
 /// A TCP port that is free and that no other test of this program gets. It lies below the ports that
 /// the kernel gives to outgoing connections (`ip_local_port_range`, by default from 32768): one of a
 /// load in another test could take it before the server does.
