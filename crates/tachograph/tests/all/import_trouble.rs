@@ -264,7 +264,7 @@ fn lines_without_a_time_on_a_clock_that_is_far_ahead_of_the_record_are_imported_
     assert_eq!(ended.err, "");
     let ended = import("now.txt");
     ended.status(0);
-    let said = "lines without a time have that of this machine's clock; if it is wrong, set it, or";
+    let said = "lines without a time got this machine's time; if its clock is wrong, set it, or";
     assert!(ended.err.contains(said), "{}", ended.err);
     let ended = import("again.txt");
     ended.status(0);
