@@ -149,6 +149,8 @@ pub(crate) struct OpenSlice {
 pub(crate) struct OpenSeen {
     /// Of the requests that were due in the window.
     pub(crate) latencies_s: Vec<f64>,
+    /// Requests answered in the window.
+    pub(crate) completed: u64,
     /// When the last one was answered.
     pub(crate) last_s: f64,
 }
@@ -166,7 +168,7 @@ impl OpenSlice {
         let mut idle: VecDeque<usize> = (0..factors.len()).collect();
         let mut under_way: BinaryHeap<Reverse<UnderWay>> = BinaryHeap::new();
         let mut waiting: VecDeque<f64> = VecDeque::new();
-        let mut seen = OpenSeen { latencies_s: Vec::new(), last_s: self.end_s };
+        let mut seen = OpenSeen { latencies_s: Vec::new(), completed: 0, last_s: self.end_s };
         let mut gap = move || -(1.0 - arrivals.random::<f64>()).ln() / rate_per_s;
         let mut arrival_s = self.start_s + gap();
         loop {
@@ -176,6 +178,8 @@ impl OpenSlice {
             if let Some(request) = next.filter(|_| is_over || done_s <= arrival_s) {
                 under_way.pop();
                 seen.last_s = seen.last_s.max(done_s);
+                let is_in_window = done_s >= self.lead_end_s && done_s < self.end_s;
+                seen.completed += u64::from(is_in_window);
                 if request.since_s >= self.lead_end_s {
                     seen.latencies_s.push(done_s - request.since_s);
                 }

@@ -315,7 +315,7 @@ fn others_s(number: u32, slice_s: f64, rng: &mut Rng) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::behaviour::When;
+    use crate::behaviour::{Slow, When, Which};
     use crate::{Kind, Subject, simulate};
 
     /// Share by which slices are off, and twice its error.
@@ -411,6 +411,49 @@ mod tests {
             let off = seen / truth.value - 1.0;
             let error = 3.0 * truth.error / truth.value;
             assert!(off.abs() < most + error, "{off} ± {error} of {truth:?} {behaviour:?}");
+        }
+    }
+
+    /// Requests completed in the windows of 1,000 slices of `slice_s`, per request due in them, and the
+    /// same with those that are outstanding at the ends because slices begin with none (`conduct`'s
+    /// sustained.rs).
+    fn achieved(behaviour: &Behaviour, share: f64, slice_s: f64) -> (f64, f64) {
+        let rate_per_s = share * behaviour.throughput_per_s(Subject::CONNECTIONS);
+        let mut rng = Seed(5).rng("slices");
+        let (mut completed, mut all_s, mut slices) = (0, Vec::new(), Vec::new());
+        for block in 0..100 {
+            let mut model = Model::new(behaviour.clone(), Seed(6).derive("block", block));
+            let factors: Vec<f64> = (0..Subject::CONNECTIONS).map(|_| model.accept()).collect();
+            let mut now_s = 1.0;
+            for _ in 0..10 {
+                let length_s = slice_s * rng.random_range(1.0 - JITTER..1.0 + JITTER);
+                let lead_s = length_s / 3.0;
+                let (lead_end_s, end_s) = (now_s + lead_s, now_s + length_s);
+                let slice = OpenSlice { start_s: now_s, lead_end_s, end_s };
+                let mut seen = slice.run(&mut model, &factors, rate_per_s, &mut rng);
+                completed += seen.completed;
+                all_s.append(&mut seen.latencies_s);
+                slices.push((lead_s, length_s));
+                now_s = seen.last_s + BETWEEN_S + slice_s;
+            }
+        }
+        let latencies: Vec<(f64, u64)> = all_s.iter().map(|latency| (*latency, 1)).collect();
+        let raw = completed as f64 / all_s.len() as f64;
+        (raw, raw + stats::outstanding_share(&latencies, &slices))
+    }
+
+    #[test]
+    fn a_rate_that_was_sustained_was_called_unsustained_where_requests_outlast_slices() {
+        for (each, slow_s, slice_s) in [(39, 1.945, 0.5), (39, 1.945, 1.0), (12, 0.572, 0.25)] {
+            let slow = Slow { which: Which::Every(each), length_s: slow_s, computes: false };
+            let behaviour = Behaviour { slow: Some(slow), ..Behaviour::even(0.007) };
+            let (raw, seen) = achieved(&behaviour, 0.5, slice_s);
+            assert!(raw < 0.98, "{raw} in {slice_s} s of {behaviour:?}");
+            assert!((seen - 1.0).abs() < 0.01, "{seen} in {slice_s} s of {behaviour:?}");
+        }
+        for share in [1.1, 1.5] {
+            let (_, seen) = achieved(&Behaviour::even(0.007), share, 0.1);
+            assert!(seen < 0.97, "{seen} at {share} times the capacity");
         }
     }
 

@@ -4,16 +4,10 @@ use std::collections::BTreeSet;
 
 use base::Nanos;
 use record::{Fact, Finding, Offer, Part, Severity, Trial};
-use stats::{Spread, Sureness, Total};
+use stats::Sureness;
 
-use crate::analyse::{
-    add_up_ledgers, compare, disturbance, is_latency, metric_of, offer_of, quantile, summarise,
-    trial_of,
-};
-use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX};
-
-/// Two-sided error probability with which a rate is called unsustained.
-const ACHIEVED_ALPHA: f64 = 0.05;
+use crate::analyse::{add_up_ledgers, compare, disturbance, quantile, summarise, trial_of};
+use crate::validity::CLIENT_BUSY_MAX;
 
 /// A variant whose level changes within more than this share of its trials is not steady.
 const NOT_STEADY_SHARE: f64 = 0.25;
@@ -41,7 +35,6 @@ fn findings_of_the_whole(plan: &spec::Part, part: &mut Part) {
         };
         let (closed, open) = (trials(Offer::Closed), trials(Offer::Open));
         found.extend(client_busy(plan, v, &closed));
-        found.extend(unsustained(plan, v, &open));
         found.extend([&closed, &open].into_iter().filter_map(|trials| discarded(v, trials)));
         let served = part.variants[v].ledger.served.is_some();
         if part.variants[v].skipped.is_none() && !served && !closed.is_empty() {
@@ -69,22 +62,6 @@ fn client_busy(plan: &spec::Part, v: usize, closed: &[&Trial]) -> Option<Finding
         let fact = Fact::ClientBusy { share, threads: load.threads };
         Finding::of_variant(Severity::Warning, v, fact)
     })
-}
-
-/// The finding about an open loop whose rate was not achieved. Its latency is not compared, and if
-/// latency is the primary metric, there is no verdict.
-fn unsustained(plan: &spec::Part, v: usize, open: &[&Trial]) -> Option<Finding> {
-    let (achieved, _) = achieved(open).filter(|(_, at_most)| *at_most < ACHIEVED_MIN)?;
-    let dropped = open.iter().map(|trial| trial.ledger.counts.dropped).sum();
-    let fact = Fact::Unsustained { achieved, limit: ACHIEVED_MIN, dropped, connections_cap: None };
-    let decides = is_latency(metric_of(plan.primary), offer_of(plan, metric_of(plan.primary)));
-    let severity = match (decides, plan.variants[v].actions.is_empty()) {
-        (true, _) => Severity::Invalid,
-        (false, true) => Severity::Warning,
-        // A consequence of the actions, which have their own table.
-        (false, false) => Severity::Note,
-    };
-    Some(Finding::of_variant(severity, v, fact))
 }
 
 /// The finding about an open loop whose windows are shorter than its p99: stops that follow each other
@@ -119,21 +96,4 @@ fn not_steady(part: &Part) -> Vec<Finding> {
         })
     };
     all.iter().enumerate().filter_map(of_variant).collect()
-}
-
-/// The share of the requests due in an open loop's windows that as many completed in them, and the
-/// largest share compatible with how it varied between blocks.
-///
-/// In windows in which a rate is sustained, as many requests complete as are due. Which ones are cut
-/// off by the ends of a window does not matter: as many are brought in at its beginning.
-fn achieved(open: &[&Trial]) -> Option<(f64, f64)> {
-    let due = |trial: &&Trial| trial.latency.as_ref().map_or(0, |latency| latency.count);
-    let totals: Vec<Total> = open
-        .iter()
-        .map(|trial| Total { amount: trial.completed_in_window as f64, per: due(trial) as f64 })
-        .collect();
-    let (sum, of) = totals.iter().fold((0.0, 0.0), |(a, p), t| (a + t.amount, p + t.per));
-    let half = stats::log_of_totals(&totals).ok().and_then(|logs| Spread::of(&logs));
-    let half = half.map_or(0.0, |spread| spread.t_half_width(ACHIEVED_ALPHA));
-    (of > 0.0).then(|| (sum / of, sum / of * half.exp()))
 }

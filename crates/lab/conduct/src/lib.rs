@@ -31,6 +31,7 @@ mod server_count;
 mod slice_updates;
 mod stalls;
 mod stops;
+mod sustained;
 mod trial_sum;
 mod uneven_disturbance;
 mod validity;

@@ -12,6 +12,8 @@ pub(crate) struct Activity {
     pub(crate) elapsed: Nanos,
     /// Busy time of all CPUs; `None` if unknown.
     pub(crate) busy: Option<Nanos>,
+    /// The part of it that interrupts took which are charged to no process, in ticks of 10 ms.
+    pub(crate) interrupts: Nanos,
     /// CPU time of this process, or of the agents.
     pub(crate) own_cpu: Nanos,
     /// Stolen CPU time, in CPUs; `None` if unknown.
@@ -29,11 +31,13 @@ fn between(earlier: &Reading, now: &Reading) -> Activity {
         let stolen: Option<u64> = used.cpus.iter().map(|c| c.steal.map(|s| s.0)).sum();
         Some((stolen? as f64 / used.elapsed.0.max(1) as f64, used.cpus.len()))
     });
+    let sum = |of: fn(&host::CpuTime) -> Nanos| {
+        cpu.as_ref().map(|used| used.cpus.iter().map(of).fold(Nanos::ZERO, |a, b| a + b))
+    };
     Activity {
         elapsed: cpu.as_ref().map_or(Nanos::ZERO, |used| used.elapsed),
-        busy: cpu
-            .as_ref()
-            .map(|used| used.cpus.iter().map(|c| c.busy).fold(Nanos::ZERO, |a, b| a + b)),
+        busy: sum(|cpu| cpu.busy),
+        interrupts: sum(|cpu| cpu.interrupts).unwrap_or(Nanos::ZERO),
         own_cpu: now.own_cpu.saturating_sub(earlier.own_cpu),
         stolen_cpus: steal.map(|(cpus, _)| cpus),
         stolen: steal.map(|(cpus, count)| cpus / count.max(1) as f64),
@@ -74,15 +78,18 @@ impl Activity {
         }
         self.elapsed = self.elapsed.max(part.elapsed);
         self.busy = self.busy.zip(part.busy).map(|(a, b)| a + b);
+        self.interrupts += part.interrupts;
         self.stolen_cpus = self.stolen_cpus.zip(part.stolen_cpus).map(|(a, b)| a + b);
         self.stolen = self.stolen.zip(part.stolen).map(|(a, b)| a.max(b));
     }
 
-    /// CPUs used neither by the stack nor by this process, between 0 and the number of CPUs.
-    pub(crate) fn other_cpus(&self, stack_cpu: Option<Nanos>) -> Option<f64> {
+    /// CPUs used neither by the stack nor by this process nor by the load's own interrupts, which use
+    /// so many CPUs on average; between 0 and the number of CPUs.
+    pub(crate) fn other_cpus(&self, stack_cpu: Option<Nanos>, interrupts: f64) -> Option<f64> {
         let ours = self.own_cpu + stack_cpu?;
         let others = self.busy?.saturating_sub(ours);
-        (self.elapsed > Nanos::ZERO).then(|| others.0 as f64 / self.elapsed.0 as f64)
+        (self.elapsed > Nanos::ZERO)
+            .then(|| (others.0 as f64 / self.elapsed.0 as f64 - interrupts).max(0.0))
     }
 }
 
@@ -119,12 +126,13 @@ mod tests {
             own_cpu: Nanos::from_millis(500),
             ..Activity::default()
         };
-        assert_eq!(activity.other_cpus(Some(second)), Some(0.5));
+        assert_eq!(activity.other_cpus(Some(second), 0.0), Some(0.5));
         assert_eq!(
-            activity.other_cpus(None),
+            activity.other_cpus(None, 0.0),
             None,
             "what is not known of the stack is not others'"
         );
-        assert_eq!(activity.other_cpus(Some(second * 2)), Some(0.0));
+        assert_eq!(activity.other_cpus(Some(second * 2), 0.0), Some(0.0));
+        assert_eq!(activity.other_cpus(Some(second), 0.75), Some(0.0));
     }
 }

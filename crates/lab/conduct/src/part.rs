@@ -23,6 +23,7 @@ use crate::schedule::{
     extended, schedule_within, settle_offers, settled_after, warmup, with_learned,
 };
 use crate::stalls::{KeptRounds, Stalls};
+use crate::sustained::OpenLoops;
 use crate::uneven_disturbance::Unevenness;
 use crate::validity::{Inspector, VariantTotals, over_all_blocks};
 use crate::watch::{Event, RunRecorder, Watcher};
@@ -58,6 +59,7 @@ struct PartProgress {
     edges: Edges,
     unevenness: Unevenness,
     stalls: Stalls,
+    open_loops: OpenLoops,
     all_totals: Vec<VariantTotals>,
     last_canary: Nanos,
 }
@@ -157,11 +159,13 @@ impl<'a> PartRunner<'a> {
             let mut found = over_all_blocks(&self.plan, &progress.all_totals);
             let median = median_latency(part);
             let primary = analyse::metric_of(self.plan.primary);
-            let offer = analyse::offer_of(&self.plan, primary);
+            let deciding = (primary, analyse::offer_of(&self.plan, primary));
+            let alpha = 1.0 - self.plan.schedule.confidence;
             let (contrasts, uneven) = (&self.plan.contrasts, &progress.unevenness);
-            found.extend(uneven.findings(contrasts, &complete, median, primary, offer));
+            found.extend(uneven.findings(contrasts, &complete, alpha, median, deciding));
             found.extend(progress.edges.findings(&part.blocks, self.plan.variants.len()));
             found.extend(progress.stalls.findings());
+            found.extend(progress.open_loops.findings(&self.plan, part));
             part.findings.extend(found);
         }
         conclude::conclude(&self.plan, part, self.stopped());
@@ -204,6 +208,7 @@ impl<'a> PartRunner<'a> {
             edges: Edges::default(),
             unevenness: Unevenness::default(),
             stalls: Stalls::of(&plan, calibration),
+            open_loops: OpenLoops::of(calibration),
             all_totals: vec![VariantTotals::default(); plan.variants.len()],
             last_canary: self.canaries.run(),
             plan,
@@ -370,6 +375,7 @@ impl<'a> PartRunner<'a> {
         let kept = |offer| outcome.kept(offer, resolved);
         let kept = KeptRounds { closed: kept(Offer::Closed), open: kept(Offer::Open) };
         progress.stalls.note(&outcome, &kept);
+        progress.open_loops.note(number, &outcome);
         for ended in &outcome.ended {
             let v = ended.life.variant as usize;
             progress.all_totals[v].note(ended, &progress.plan.variants[v]);

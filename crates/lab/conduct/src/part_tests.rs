@@ -206,3 +206,33 @@ fn a_percentile_of_slices_shorter_than_itself_was_not_marked() {
     let highs = part.variants.iter().map(|variant| variant.summaries[0].p99_ns.high);
     assert_eq!(highs.map(f64::is_finite).collect::<Vec<_>>(), [true, false]);
 }
+
+#[test]
+fn a_rate_below_the_closed_loops_was_called_unsustained_where_requests_outlast_slices() {
+    let mut histogram = crate::trial_sum::empty();
+    histogram.record_n(1_000_000, 1_000).unwrap();
+    let latency = record::Distribution::from_histogram(&histogram);
+    let found = |rate: f64, outstanding: f64| {
+        let mut part = eight_blocks();
+        for block in &mut part.blocks {
+            block.trials.truncate(1);
+            let open = Trial {
+                offer: Offer::Open,
+                offered_per_s: Some(rate),
+                latency: Some(latency.clone()),
+                completed_in_window: 950,
+                ..block.trials[0].clone()
+            };
+            block.trials.push(open);
+        }
+        let closed = &part.blocks[0].trials[0];
+        let closed_per_s = closed.completed_in_window as f64 / closed.window.as_secs_f64();
+        let loops = OpenLoops::in_blocks(1..=8, 0, outstanding);
+        (loops.findings(&plan(), &part).len(), closed_per_s)
+    };
+    let (unsustained, closed_per_s) = found(1.0, 0.0);
+    assert_eq!(unsustained, 1, "5% did not complete, and none were outstanding");
+    assert_eq!(found(0.5 * closed_per_s, 0.05).0, 0, "those were outstanding");
+    assert_eq!(found(0.5 * closed_per_s, 0.02).0, 1);
+    assert_eq!(found(1.5 * closed_per_s, 0.05).0, 1, "the queue may be what makes them long");
+}

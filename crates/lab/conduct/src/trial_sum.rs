@@ -38,12 +38,11 @@ pub(crate) struct Cost {
 }
 
 /// One slice of a trial.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct TrialSlice {
     pub(crate) round: u32,
     pub(crate) window: Window,
     pub(crate) cost: Cost,
-    pub(crate) other_cpus: Option<f64>,
     /// How long the slice waited for its last requests.
     drain: Nanos,
     /// For how long no request ended around the end of its window, unless all connections only waited:
@@ -190,7 +189,6 @@ impl TrialSum {
         self.slices.push(TrialSlice {
             round,
             window: seen.window,
-            other_cpus: cost.activity.other_cpus(cost.stack_cpu),
             connects: seen.connects,
             stalled: seen.counts.failed > 0 || seen.service_time.max() >= RESENT_AFTER.0,
             cost,
@@ -259,9 +257,24 @@ impl TrialSum {
 
     /// CPUs that others and the hypervisor used during each slice; zero if unknown.
     pub(crate) fn taken_cpus(&self) -> impl Iterator<Item = (u32, f64)> + '_ {
-        self.slices.iter().map(|slice| {
+        self.slices_with_others().map(|(slice, other_cpus)| {
             let stolen = slice.cost.activity.stolen_cpus.unwrap_or(0.0);
-            (slice.round, slice.other_cpus.unwrap_or(0.0) + stolen)
+            (slice.round, other_cpus.unwrap_or(0.0) + stolen)
+        })
+    }
+
+    /// Each slice with the CPUs that others used during it; `None` if unknown.
+    ///
+    /// Interrupts that the kernel charges to no process are the load's own. They are known in ticks of
+    /// 10 ms, nearly half a slice, so each slice is assumed to have its part of the trial's.
+    pub(crate) fn slices_with_others(&self) -> impl Iterator<Item = (&TrialSlice, Option<f64>)> {
+        let sum = |of: fn(&Activity) -> Nanos| -> u64 {
+            self.slices.iter().map(|slice| of(&slice.cost.activity).0).sum()
+        };
+        let interrupts = sum(|a| a.interrupts) as f64 / sum(|a| a.elapsed).max(1) as f64;
+        self.slices.iter().map(move |slice| {
+            let Cost { activity, stack_cpu, .. } = &slice.cost;
+            (slice, activity.other_cpus(*stack_cpu, interrupts))
         })
     }
 
@@ -288,13 +301,13 @@ impl TrialSum {
         let mut window = Window::default();
         let (mut service_time, mut latency, mut lateness) = (empty(), empty(), empty());
         let mut slices = Vec::with_capacity(self.slices.len());
-        for slice in &self.slices {
+        for (slice, other_cpus) in self.slices_with_others() {
             let kept = kept(slice.round);
             slices.push(record::Slice {
                 round: slice.round,
                 window: slice.window.length,
                 completed: slice.window.completed,
-                other_cpus: slice.other_cpus,
+                other_cpus,
                 stolen: slice.cost.activity.stolen,
                 kept,
             });
@@ -329,7 +342,10 @@ impl TrialSum {
             service_time: Distribution::from_histogram(&service_time),
             lateness: open.then(|| Distribution::from_histogram(&lateness)),
             stack_cpu: sum(&|slice| slice.cost.stack_cpu),
-            machine_busy: sum(&|slice| slice.cost.activity.busy),
+            machine_busy: sum(&|slice| slice.cost.activity.busy).map(|busy| {
+                let of = |slice: &TrialSlice| slice.cost.activity.interrupts;
+                self.slices.iter().fold(busy, |busy, slice| busy.saturating_sub(of(slice)))
+            }),
             client: self.client.clone(),
             peak_memory_bytes: self.slices.iter().filter_map(|s| s.cost.peak_memory_bytes).max(),
             completed_by_step: self.completed_by_step.clone(),
@@ -405,6 +421,21 @@ impl TrialSum {
         let mut all = empty();
         self.slices.iter().for_each(|slice| slice.latency.add_to(&mut all));
         Nanos(all.value_at_quantile(quantile))
+    }
+
+    /// The share of the requests due in an open loop's windows that are outstanding at their ends
+    /// although the rate is sustained, because they take longer than the lead-in.
+    pub(crate) fn outstanding_share(&self) -> f64 {
+        let values = self.slices.iter().flat_map(|slice| &slice.latency.0);
+        let latencies: Vec<(f64, u64)> =
+            values.map(|(value, count)| (*value as f64, *count)).collect();
+        let lead_in = |slice: &TrialSlice| slice.length.saturating_sub(slice.window.length);
+        let slices: Vec<(f64, f64)> = self
+            .slices
+            .iter()
+            .map(|slice| (lead_in(slice).0 as f64, slice.length.0 as f64))
+            .collect();
+        stats::outstanding_share(&latencies, &slices)
     }
 
     /// Stalled requests of each slice: those that took longer than `limit`, in an open loop from the
@@ -502,6 +533,29 @@ fn add_errors(sum: &mut Errors, part: &Errors) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_with_a_tick_of_the_loads_own_interrupts_were_left_out() {
+        let ms = Nanos::from_millis;
+        let mut sum = TrialSum::new(Offer::Closed, None, ms(100));
+        // Of slices of 25 ms, client and stack use 20, and interrupts 4 more: a tick of 10 ms in two
+        // slices of five.
+        for (round, ticks) in [1, 0, 0, 1, 0].repeat(12).into_iter().enumerate() {
+            let activity = Activity {
+                elapsed: ms(25),
+                busy: Some(ms(24)),
+                interrupts: ms(10 * ticks),
+                own_cpu: ms(8),
+                ..Activity::default()
+            };
+            let cost = Cost { stack_cpu: Some(ms(12)), activity, ..Cost::default() };
+            sum.slices.push(TrialSlice { round: round as u32, cost, ..TrialSlice::default() });
+        }
+        let taken: Vec<f64> = sum.taken_cpus().map(|(_, cpus)| cpus).collect();
+        assert!(taken.iter().all(|cpus| cpus.abs() < 1e-9), "{taken:?}");
+        let trial = sum.trial(0, 0, &|_| true);
+        assert_eq!(trial.machine_busy, Some(ms(60 * 20)));
+    }
 
     #[test]
     fn ten_kept_connections_are_not_turned_away() {

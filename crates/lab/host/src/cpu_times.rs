@@ -52,7 +52,7 @@ pub struct CpuMeter {
     path: PathBuf,
     stat: File,
     ticks_per_s: u64,
-    leaves_out_interrupts: bool,
+    tells_interrupts: bool,
 }
 
 /// Busy time of every CPU since boot, at one instant.
@@ -69,11 +69,10 @@ pub struct CpuTimes {
 pub struct CpuTime {
     /// Its number.
     pub cpu: usize,
-    /// Time in which a process ran; with [`CpuSource::Ticks`] also interrupts. Between two readings,
-    /// without the time in `interrupts`.
+    /// Time in which a process ran; with [`CpuSource::Ticks`] also interrupts.
     pub busy: Nanos,
-    /// Time of interrupts in `busy` that is charged to no process, in ticks; zero if interrupts are
-    /// charged or not left out.
+    /// Time of interrupts in `busy` that is charged to no process, in ticks, so only its mean over
+    /// many slices is known; zero if interrupts are charged or not told.
     pub interrupts: Nanos,
     /// Time that the hypervisor gave to others although this CPU was runnable, in ticks; `None` if
     /// it was not read.
@@ -101,11 +100,10 @@ impl CpuTimes {
     pub fn since(&self, earlier: &CpuTimes) -> CpuUse {
         let rise = |now: &CpuTime| {
             let before = earlier.cpus.iter().find(|before| before.cpu == now.cpu)?;
-            let interrupts = now.interrupts.saturating_sub(before.interrupts);
             Some(CpuTime {
                 cpu: now.cpu,
-                busy: now.busy.saturating_sub(before.busy).saturating_sub(interrupts),
-                interrupts,
+                busy: now.busy.saturating_sub(before.busy),
+                interrupts: now.interrupts.saturating_sub(before.interrupts),
                 steal: now.steal.zip(before.steal).map(|(now, before)| now.saturating_sub(before)),
             })
         };
@@ -142,13 +140,13 @@ impl CpuMeter {
         let open = |path: &str| File::open(path).map_err(|error| failed(Path::new(path), &error));
         let (file, stat) = (open(path)?, open("/proc/stat")?);
         let path = PathBuf::from(path);
-        Ok(CpuMeter { source, file, path, stat, ticks_per_s, leaves_out_interrupts: false })
+        Ok(CpuMeter { source, file, path, stat, ticks_per_s, tells_interrupts: false })
     }
 
-    /// Leaves interrupts out of the readings with steal if the source contains them but the kernel
-    /// charges them to no process. Control groups of version 1 do not contain them then.
-    pub fn without_uncharged_interrupts(mut self) -> CpuMeter {
-        self.leaves_out_interrupts = self.source != CpuSource::Cpuacct
+    /// Tells interrupts in the readings with steal if the source contains them but the kernel charges
+    /// them to no process. Control groups of version 1 do not contain them then.
+    pub fn with_uncharged_interrupts(mut self) -> CpuMeter {
+        self.tells_interrupts = self.source != CpuSource::Cpuacct
             && interrupts::are_charged().is_ok_and(|charged| !charged);
         self
     }
@@ -201,7 +199,7 @@ impl CpuMeter {
                 time.interrupts = ticks.map_or(Nanos::ZERO, |t| t.interrupts);
             }
         }
-        if !self.leaves_out_interrupts {
+        if !self.tells_interrupts {
             times.cpus.iter_mut().for_each(|time| time.interrupts = Nanos::ZERO);
         }
         Ok(times)
@@ -348,20 +346,14 @@ mod tests {
     }
 
     #[test]
-    fn the_loads_own_soft_interrupts_are_no_other_process() {
-        // A kernel that charges interrupts to no process: of 3 s, 0.9 s were soft interrupts.
+    fn interrupts_are_told_beside_the_busy_time_that_contains_them() {
+        // Of 3 s, 0.9 s were soft interrupts.
         let reading = |stat: &str| CpuTimes { at: Nanos::ZERO, cpus: stat_times(stat, 100) };
         let (before, after) =
             (reading("cpu0 100 0 0 900 0 0 10 0"), reading("cpu0 200 0 110 900 0 5 95 0"));
         let used = after.since(&before);
-        assert_eq!(used.cpus[0].busy, Nanos::from_millis(2100), "{used:?}");
+        assert_eq!(used.cpus[0].busy, Nanos::from_secs(3), "{used:?}");
         assert_eq!(used.cpus[0].interrupts, Nanos::from_millis(900));
-        let charged = |mut times: CpuTimes| {
-            times.cpus[0].interrupts = Nanos::ZERO;
-            times
-        };
-        let used = charged(after).since(&charged(before));
-        assert_eq!(used.cpus[0].busy, Nanos::from_secs(3), "they are the processes' own");
     }
 
     #[test]

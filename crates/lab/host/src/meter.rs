@@ -26,7 +26,7 @@ impl Meter {
     /// Opens the most precise source available; without one, readings have no CPU times. Interrupts
     /// that are charged to no process are left out: most of them are the load's own.
     pub fn open() -> Meter {
-        Meter { cpu: CpuMeter::open().ok().map(CpuMeter::without_uncharged_interrupts) }
+        Meter { cpu: CpuMeter::open().ok().map(CpuMeter::with_uncharged_interrupts) }
     }
 
     /// The shortest time for which readings show how busy the CPUs were; see [`CpuMeter::shortest_slice`].
