@@ -1,6 +1,6 @@
 //! Reading a journal that is being written.
 
-use super::{Disk, HEADER_BYTES, JournalError, Next, Reads, failed, firsts, name_of};
+use super::{Disk, HEADER_BYTES, JournalError, Next, Reads, failed, firsts};
 
 /// Reads the committed records of a journal in order, while another thread appends to it.
 #[derive(Debug)]
@@ -36,9 +36,6 @@ impl<D: Disk> Follower<D> {
         if std::mem::take(&mut self.is_again) {
             return Ok(Some((self.next - 1, &self.bytes)));
         }
-        if self.next > upto {
-            return Ok(None);
-        }
         if upto != self.upto
             && let Some(file) = &mut self.file
         {
@@ -46,29 +43,25 @@ impl<D: Disk> Follower<D> {
             file.again();
         }
         self.upto = upto;
-        let mut known = self.file.is_some();
-        loop {
+        while self.next <= upto {
             let mut file = match self.file.take() {
                 Some(open) => open,
                 None => self.open()?,
             };
-            let found = file.record(&mut self.disk, self.next, &mut self.bytes);
-            let path = self.disk.path(&file.name);
-            if !matches!(found, Ok(Next::End | Next::Torn)) {
-                self.file = Some(file);
-            }
-            match found? {
-                Next::Record => {
+            match file.record(&mut self.disk, self.next, &mut self.bytes) {
+                Ok(Next::Record) => {
+                    self.file = Some(file);
                     self.next += 1;
                     return Ok(Some((self.next - 1, &self.bytes)));
                 }
-                // The record is in the next file.
-                Next::End if std::mem::take(&mut known) => {}
-                Next::End | Next::Torn => {
-                    return Err(JournalError::Damaged { path, last: self.next - 1 });
+                Ok(next) => self.next = self.beyond(&file, next == Next::End)?,
+                Err(error) => {
+                    self.file = Some(file);
+                    return Err(error);
                 }
             }
         }
+        Ok(None)
     }
 
     /// The latest record is read again.
@@ -76,28 +69,56 @@ impl<D: Disk> Follower<D> {
         self.is_again = true;
     }
 
-    /// Opens the file with the next record, and skips those before it.
-    fn open(&mut self) -> Result<Reads, JournalError> {
-        let disk = &mut self.disk;
-        let mut files = firsts(&disk.list().map_err(failed(disk, ""))?);
-        files.retain(|first| *first <= self.next);
-        files.sort_unstable();
-        while let Some(first) = files.pop() {
-            let name = name_of(first);
+    /// The position of the next record if it is not in `file`, which has all before it; `is_whole`
+    /// says that the file ends there.
+    fn beyond(&mut self, file: &Reads, is_whole: bool) -> Result<u64, JournalError> {
+        let last = self.next - 1;
+        for first in self.firsts()?.into_iter().filter(|first| *first > file.first) {
+            let mut reads = Reads::new(first);
             // A file without records could not be used.
-            if disk.length(&name).map_err(failed(disk, &name))? <= HEADER_BYTES {
+            if self.has_records(&reads)? {
+                let kind = reads.header(&mut self.disk)?;
+                if kind.may_follow(last, is_whole, first) {
+                    return Ok(first);
+                }
+                let name = if is_whole { &reads.name } else { &file.name };
+                return Err(JournalError::Damaged { path: self.disk.path(name), last });
+            }
+        }
+        Err(JournalError::Damaged { path: self.disk.path(&file.name), last })
+    }
+
+    /// Opens the file with the next record, or the one that would have it, and skips the records
+    /// before.
+    fn open(&mut self) -> Result<Reads, JournalError> {
+        let wanted = self.next;
+        for first in self.firsts()?.into_iter().rev().filter(|first| *first <= wanted) {
+            let mut file = Reads::new(first);
+            if !self.has_records(&file)? {
                 continue;
             }
-            let mut file = Reads::new(first);
-            file.header(disk)?;
-            for position in first..self.next {
-                if file.record(disk, position, &mut self.bytes)? != Next::Record {
-                    let path = disk.path(&name);
-                    return Err(JournalError::Damaged { path, last: position - 1 });
+            file.header(&mut self.disk)?;
+            for position in first..wanted {
+                let next = file.record(&mut self.disk, position, &mut self.bytes)?;
+                if next != Next::Record {
+                    self.next = position;
+                    break;
                 }
             }
             return Ok(file);
         }
-        Err(JournalError::Damaged { path: disk.path(""), last: self.next - 1 })
+        Err(JournalError::Damaged { path: self.disk.path(""), last: self.next - 1 })
+    }
+
+    /// The first positions of the files, in order.
+    fn firsts(&mut self) -> Result<Vec<u64>, JournalError> {
+        let mut firsts = firsts(&self.disk.list().map_err(failed(&self.disk, ""))?);
+        firsts.sort_unstable();
+        Ok(firsts)
+    }
+
+    fn has_records(&mut self, file: &Reads) -> Result<bool, JournalError> {
+        let length = self.disk.length(&file.name).map_err(failed(&self.disk, &file.name))?;
+        Ok(length > HEADER_BYTES)
     }
 }

@@ -11,7 +11,7 @@
 //!  ┌────────┬──────┬──────┬ … ┬──────┐        ┌────────┬──────┬──────┬───
 //!  │ header │ rec. │ rec. │   │ rec. │        │ header │ rec. │ rec. │ ⇠ a crash may cut the last ones
 //!  └────────┴──────┴──────┴ … ┴──────┘        └────────┴──────┴──────┴───
-//!  header   "tachojournal" · format (u32) · position of the first record (u64)
+//!  header   "tachojournal" · kind (u32) · position of the first record (u64)
 //!  record   length (u32) · checksum (u32) · position (u64) · bytes      all numbers little-endian
 //! ```
 //!
@@ -21,11 +21,17 @@
 //!
 //! - The last file with records may end within a record, or with records that were never committed:
 //!   reading stops at the first incomplete record, and the rest is cut off before anything is
-//!   appended. In any other file an incomplete record is damage, and an error.
+//!   appended.
+//! - If a process is killed between a failed sync and the cut that follows it, its successor reads
+//!   bytes that the system counts as written although they are not, and no later sync makes them
+//!   durable. So a process appends nothing to a file of an earlier one: it begins a file of the kind
+//!   [`Kind::First`], before which the file of the earlier process may end anywhere, and positions may
+//!   be missing. What is missing was never acknowledged.
+//! - In any other file an incomplete record is damage, and an error.
 //! - A file is begun under another name, and gets its own once its header is durable. So a file
 //!   without records is one that could not be used: it is removed, and the file before it goes on,
 //!   whether or not it has reached that position.
-//! - Files are removed one by one, the oldest first, so positions never have a gap.
+//! - Files are removed one by one, the oldest first, so no other positions are missing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,8 +45,14 @@ use crate::disk::{Disk, Folder};
 /// First bytes of a file.
 const MAGIC: &[u8; 12] = b"tachojournal";
 
-/// The format that this version writes.
-const FORMAT: u32 = 1;
+/// What a file follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A file of the same process, whole.
+    Next = 1,
+    /// A file of an earlier process, which may have lost its end; or none.
+    First = 2,
+}
 
 /// Length of a header.
 const HEADER_BYTES: u64 = 24;
@@ -135,6 +147,9 @@ enum Tail {
     /// Perhaps parts of records that were never acknowledged. They are cut off before anything is
     /// written.
     Torn,
+    /// Nothing, but the file is that of an earlier process, and its last records may not be durable. A
+    /// file is begun before anything is written.
+    Earlier,
 }
 
 impl Journal {
@@ -165,20 +180,23 @@ impl<D: Disk> Journal<D> {
         file_bytes: u64,
         mut replay: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<Journal<D>, E> {
-        let files = settle(&mut disk)?;
+        let mut files = settle(&mut disk)?;
+        let with_records = files.iter().filter(|file| file.length > HEADER_BYTES).count();
         let mut last = None;
         let mut end = HEADER_BYTES;
-        let with_records = files.iter().filter(|file| file.length > HEADER_BYTES).count();
-        for (number, file) in (1..).zip(&files[..with_records]) {
-            let path = disk.path(&name_of(file.first));
-            if last.is_some_and(|last| last + 1 != file.first) {
-                let last = last.unwrap_or_default();
-                return Err(JournalError::Damaged { path, last }.into());
-            }
+        let mut is_whole = true;
+        let mut bytes = Vec::new();
+        for (number, file) in files[..with_records].iter().enumerate() {
             let mut reads = Reads::new(file.first);
-            reads.header(&mut disk)?;
+            let kind = reads.header(&mut disk)?;
+            if let Some(last) = last
+                && !kind.may_follow(last, is_whole, file.first)
+            {
+                let before = &files[number - 1];
+                let name = name_of(if is_whole { file.first } else { before.first });
+                return Err(JournalError::Damaged { path: disk.path(&name), last }.into());
+            }
             let mut at = file.first - 1;
-            let mut bytes = Vec::new();
             let next = loop {
                 match reads.record(&mut disk, at + 1, &mut bytes)? {
                     Next::Record => {
@@ -188,20 +206,17 @@ impl<D: Disk> Journal<D> {
                     next => break next,
                 }
             };
-            if next == Next::Torn && number < with_records {
-                return Err(JournalError::Damaged { path, last: at }.into());
-            }
+            is_whole = next == Next::End;
             (last, end) = (Some(at), reads.offset);
         }
-        let mut files = files;
-        // Files without records begin where the one before ended, or earlier if they were never used.
+        // A file without records begins where the one before ended, or earlier if it was never used.
         if let (Some(unused), Some(last)) = (files.get(with_records), last) {
-            if last + 1 < unused.first {
-                let path = disk.path(&name_of(files[with_records - 1].first));
-                return Err(JournalError::Damaged { path, last }.into());
+            let mut reads = Reads::new(unused.first);
+            let kind = reads.header(&mut disk)?;
+            if last + 1 < unused.first && kind == Kind::Next {
+                return Err(JournalError::Damaged { path: disk.path(&reads.name), last }.into());
             }
-            let unused = name_of(unused.first);
-            disk.remove(&unused).map_err(failed(&disk, &unused))?;
+            disk.remove(&reads.name).map_err(failed(&disk, &reads.name))?;
             files.truncate(with_records);
         }
         let last = last.unwrap_or(files.last().map_or(0, |file| file.first - 1));
@@ -215,9 +230,12 @@ impl<D: Disk> Journal<D> {
         let (pending, committed) = (Vec::new(), last);
         let mut journal = Journal { disk, file_bytes, files, pending, last, committed, tail };
         if journal.files.is_empty() {
-            journal.begin(1)?;
+            journal.begin(1, Kind::First)?;
         }
         journal.mend()?;
+        if journal.file().length > HEADER_BYTES {
+            journal.tail = Tail::Earlier;
+        }
         // A process that was killed may have left records, and the name of the file, that are not
         // durable yet.
         let name = name_of(journal.file().first);
@@ -243,7 +261,7 @@ impl<D: Disk> Journal<D> {
             removed.map_err(failed(&self.disk, &name))?;
         }
         (self.last, self.committed) = (upto, upto);
-        self.begin(upto + 1)
+        self.begin(upto + 1, Kind::First)
     }
 
     /// Appends a record, and returns its position. It is on disk after the next
@@ -270,8 +288,8 @@ impl<D: Disk> Journal<D> {
     /// [`JournalError::Io`]: then no record since the last commit is in the journal, none may be
     /// acknowledged, and their positions are used again. The next commit tries again to write.
     pub fn commit(&mut self) -> Result<u64, JournalError> {
-        let name = name_of(self.file().first);
         let mut written = self.mend();
+        let name = name_of(self.file().first);
         if written.is_ok() && !self.pending.is_empty() {
             let done = self.disk.append(&name, &self.pending);
             let done = done.and_then(|()| self.disk.sync(&name));
@@ -307,8 +325,11 @@ impl<D: Disk> Journal<D> {
         if self.file().length <= HEADER_BYTES || !self.pending.is_empty() {
             return Ok(());
         }
+        if self.tail == Tail::Earlier {
+            return self.mend();
+        }
         self.mend()?;
-        self.begin(self.last + 1)
+        self.begin(self.last + 1, Kind::Next)
     }
 
     /// Length of all files in bytes.
@@ -372,24 +393,28 @@ impl<D: Disk> Journal<D> {
         &mut self.files[last]
     }
 
-    /// Cuts off what follows the last committed record.
+    /// Makes the place after the last committed record one to append to.
     fn mend(&mut self) -> Result<(), JournalError> {
-        if self.tail == Tail::Torn {
-            let JournalFile { first, length } = self.file();
-            let name = name_of(first);
-            let cut = self.disk.truncate(&name, length).and_then(|()| self.disk.sync(&name));
-            cut.map_err(failed(&self.disk, &name))?;
-            self.tail = Tail::Clean;
+        match self.tail {
+            Tail::Clean => {}
+            Tail::Torn => {
+                let JournalFile { first, length } = self.file();
+                let name = name_of(first);
+                let cut = self.disk.truncate(&name, length).and_then(|()| self.disk.sync(&name));
+                cut.map_err(failed(&self.disk, &name))?;
+                self.tail = Tail::Clean;
+            }
+            Tail::Earlier => self.begin(self.committed + 1, Kind::First)?,
         }
         Ok(())
     }
 
     /// Creates a file. Its header and its name are durable before anything is appended.
-    fn begin(&mut self, first: u64) -> Result<(), JournalError> {
+    fn begin(&mut self, first: u64, kind: Kind) -> Result<(), JournalError> {
         let name = name_of(first);
         let disk = &mut self.disk;
         let mut made = disk.create(NEXT);
-        made = made.and_then(|()| disk.append(NEXT, &header(first)));
+        made = made.and_then(|()| disk.append(NEXT, &header(first, kind)));
         made = made.and_then(|()| disk.sync(NEXT));
         made = made.and_then(|()| disk.rename(NEXT, &name));
         made = made.and_then(|()| disk.sync_folder());
@@ -400,7 +425,19 @@ impl<D: Disk> Journal<D> {
             return Err(failed(&self.disk, &name)(cause));
         }
         self.files.push(JournalFile { first, length: HEADER_BYTES });
+        self.tail = Tail::Clean;
         Ok(())
+    }
+}
+
+impl Kind {
+    /// Whether a file from position `first` on may follow one whose last complete record is `last`;
+    /// `is_whole` says that no incomplete one follows there.
+    fn may_follow(self, last: u64, is_whole: bool, first: u64) -> bool {
+        match self {
+            Kind::Next => is_whole && last + 1 == first,
+            Kind::First => last < first,
+        }
     }
 }
 
@@ -432,7 +469,8 @@ fn settle(disk: &mut impl Disk) -> Result<Vec<JournalFile>, JournalError> {
         if length <= HEADER_BYTES {
             let mut found = vec![0; length as usize];
             read_all(disk, &name, 0, &mut found).map_err(failed(disk, &name))?;
-            if !header(*first).starts_with(&found) {
+            let kinds = [Kind::Next, Kind::First];
+            if !kinds.iter().any(|kind| header(*first, *kind).starts_with(&found)) {
                 return Err(JournalError::Foreign(disk.path(&name)));
             }
             if number < firsts.len() || length < HEADER_BYTES {
@@ -450,8 +488,8 @@ fn firsts(names: &[String]) -> Vec<u64> {
     names.iter().filter_map(|name| name.strip_suffix(".journal")?.parse().ok()).collect()
 }
 
-fn header(first: u64) -> Vec<u8> {
-    [&MAGIC[..], &FORMAT.to_le_bytes(), &first.to_le_bytes()].concat()
+fn header(first: u64, kind: Kind) -> Vec<u8> {
+    [&MAGIC[..], &(kind as u32).to_le_bytes(), &first.to_le_bytes()].concat()
 }
 
 /// Reads as many bytes as there are, up to the length of `to`; returns their number.
@@ -526,13 +564,15 @@ impl Reads {
     }
 
     /// Reads the header.
-    fn header(&mut self, disk: &mut impl Disk) -> Result<(), JournalError> {
-        let wanted = header(self.first);
-        if self.ahead(disk, wanted.len())? != wanted {
+    fn header(&mut self, disk: &mut impl Disk) -> Result<Kind, JournalError> {
+        let first = self.first;
+        let found = self.ahead(disk, HEADER_BYTES as usize)?;
+        let kind = [Kind::Next, Kind::First].into_iter().find(|kind| found == header(first, *kind));
+        let Some(kind) = kind else {
             return Err(JournalError::Foreign(disk.path(&self.name)));
-        }
-        self.pass(wanted.len());
-        Ok(())
+        };
+        self.pass(HEADER_BYTES as usize);
+        Ok(kind)
     }
 
     /// Reads the record at a position; unless it is complete, nothing is passed.

@@ -125,6 +125,34 @@ fn a_flipped_bit_is_damage_in_the_middle_and_an_end_in_the_last_file() {
 }
 
 #[test]
+fn what_an_earlier_process_could_not_sync_takes_nothing_along_that_came_later() {
+    let folder = folder();
+    fill(folder.path(), 30);
+    let earlier = last_file(folder.path());
+    fill(folder.path(), 3);
+    // A power cut: of the earlier process's file, only the header is left, or a part of a record.
+    let whole = fs::read(&earlier).unwrap();
+    let first: u64 = earlier.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    for length in HEADER_BYTES as usize..whole.len() {
+        fs::write(&earlier, &whole[..length]).unwrap();
+        let (journal, found) = open(folder.path()).unwrap();
+        assert_eq!(journal.last(), 33);
+        let positions: Vec<u64> = found.iter().map(|(position, _)| *position).collect();
+        assert!(found.ends_with(&records(31..=33)), "{positions:?}");
+        assert!(found.starts_with(&records(1..=first - 1)), "{positions:?}");
+        for after in [0, first - 1, 29, 30] {
+            let mut follower = Follower::new(Folder::new(folder.path()), after);
+            let mut followed = Vec::new();
+            while let Some((position, _)) = follower.next(33).unwrap() {
+                followed.push(position);
+            }
+            let expected = positions.iter().copied().filter(|position| *position > after);
+            assert!(expected.eq(followed.iter().copied()), "after {after}: {followed:?}");
+        }
+    }
+}
+
+#[test]
 fn files_that_a_store_has_go_and_positions_go_on() {
     let folder = folder();
     fill(folder.path(), 30);

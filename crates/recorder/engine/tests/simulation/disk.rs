@@ -79,8 +79,6 @@ struct Node {
     seen: Vec<u8>,
     durable: Vec<u8>,
     changes: Vec<Change>,
-    /// What a failed sync has forgotten.
-    forgotten: Vec<Change>,
 }
 
 impl Node {
@@ -178,18 +176,10 @@ impl SimulatedDisk {
         (inner.dead, inner.calls_left) = (false, None);
         if !power_cut {
             inner.injected.kills += 1;
-            // A process that is killed between a failed sync and the cut that follows it leaves
-            // bytes that its successor can read, but not make durable. Only a file system that
-            // reports the error again prevents that, and this one does.
-            for node in &mut inner.nodes {
-                let forgotten = std::mem::take(&mut node.forgotten);
-                node.changes.splice(0..0, forgotten);
-            }
             return;
         }
         inner.injected.power_cuts += 1;
         for node in &mut inner.nodes {
-            node.forgotten.clear();
             let changes = std::mem::take(&mut node.changes);
             let random = &mut inner.random;
             // File systems write back in order, or in any order.
@@ -326,7 +316,6 @@ impl Disk for SimulatedDisk {
             return Ok(());
         }
         let node = inner.node(name)?;
-        node.forgotten.clear();
         node.seen.truncate(length as usize);
         node.changes.push(Change::Length(length as usize));
         Ok(())
@@ -352,13 +341,13 @@ impl Disk for SimulatedDisk {
         }
         let changes = std::mem::take(&mut node.changes);
         if fails {
-            // As in Linux: pages that could not be written count as written from then on. Lengths
-            // are metadata, which no failed sync forgets.
+            // As in Linux: pages that could not be written count as written from then on, and can
+            // be read. Lengths are metadata, which no failed sync forgets.
             for (number, change) in (0..).zip(changes) {
                 match change {
                     change if number < kept => Node::apply(&mut node.durable, change),
                     Change::Length(_) => node.changes.push(change),
-                    Change::Write { .. } => node.forgotten.push(change),
+                    Change::Write { .. } => {}
                 }
             }
             return match omission {

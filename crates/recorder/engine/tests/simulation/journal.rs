@@ -1,8 +1,9 @@
 //! The journal alone, on a disk that fails in every way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use engine::journal::Follower;
 use engine::{Journal, JournalError};
 
 use super::counters::counters;
@@ -23,8 +24,9 @@ struct World {
     disk: SimulatedDisk,
     /// Acknowledged records by position.
     acknowledged: BTreeMap<u64, Vec<u8>>,
-    /// Records whose senders have no answer, or a failure that may come back.
-    unknown: BTreeSet<Vec<u8>>,
+    /// Records whose senders have no answer, or a failure that may come back, with the position at
+    /// which they did. They count from then on, and may vanish until the store has them.
+    unknown: BTreeMap<Vec<u8>, Option<u64>>,
     /// The position up to which the store has everything.
     stored: u64,
     /// What happened, for a person.
@@ -48,7 +50,7 @@ pub(crate) fn run(events: &[u64], omission: Option<Omission>) -> Result<Seen, St
         random: Random::new(0),
         disk,
         acknowledged: BTreeMap::new(),
-        unknown: BTreeSet::new(),
+        unknown: BTreeMap::new(),
         stored: 0,
         script: Vec::new(),
     };
@@ -87,7 +89,7 @@ impl World {
                     let _ = open.start_file();
                 }
                 2 | 3 => {
-                    let last = self.acknowledged.last_key_value().map_or(0, |(last, _)| *last);
+                    let last = open.last().max(self.stored);
                     self.stored += self.random.below(last.saturating_sub(self.stored) + 1);
                     self.note(format!("the store has everything up to {}", self.stored));
                     let released = open.release(self.stored);
@@ -143,7 +145,7 @@ impl World {
         let positions: Vec<u64> = positions.collect();
         if self.disk.is_dead() {
             self.note(format!("write {positions:?}: no answer"));
-            self.unknown.extend(records.into_iter().map(|(_, bytes)| bytes));
+            self.unknown.extend(records.into_iter().map(|(_, bytes)| (bytes, None)));
             return Ok(());
         }
         self.note(format!("write {positions:?}: {committed:?}"));
@@ -153,7 +155,7 @@ impl World {
                 self.acknowledged.extend(records);
             }
             Err(_) if journal.is_torn() => {
-                self.unknown.extend(records.into_iter().map(|(_, bytes)| bytes));
+                self.unknown.extend(records.into_iter().map(|(_, bytes)| (bytes, None)));
             }
             // Its senders may send it again: it must not come back.
             Err(_) => {}
@@ -186,10 +188,21 @@ impl World {
         if self.disk.is_dead() {
             return Ok(None);
         }
-        law(
-            shown.windows(2).all(|pair| pair[0] + 1 == pair[1]),
-            "positions have no gap and no repetition",
-        )?;
+        // Some may be missing: those of records that an earlier process could not sync.
+        law(shown.is_sorted_by(|before, after| before < after), "no position comes twice")?;
+        let mut follower = Follower::new(self.disk.clone(), journal.first() - 1);
+        let mut followed = Records::new();
+        let end = loop {
+            match follower.next(journal.last()) {
+                Ok(Some((position, bytes))) => followed.push((position, bytes.to_vec())),
+                end => break end.map(|_| ()),
+            }
+        };
+        match end {
+            Ok(()) => law(followed == found, "a journal is followed as it is opened")?,
+            Err(JournalError::Io { .. }) => {}
+            Err(error) => return Err(format!("broken law: a journal can be followed: {error}")),
+        }
         let known: BTreeMap<u64, &Vec<u8>> = found.iter().map(|(at, bytes)| (*at, bytes)).collect();
         for (position, bytes) in self.acknowledged.range(self.stored + 1..) {
             let there = known.get(position) == Some(&bytes);
@@ -201,13 +214,13 @@ impl World {
                     law(known == bytes, format_args!("{position} is what was acknowledged"))?
                 }
                 None => {
-                    let is_unknown = self.unknown.remove(bytes);
+                    let unknown = self.unknown.get_mut(bytes);
+                    let is_unknown =
+                        unknown.is_some_and(|at| at.get_or_insert(*position) == position);
                     law(
                         is_unknown,
                         format_args!("a failed record does not come back: {position}"),
                     )?;
-                    // From now on it counts.
-                    self.acknowledged.insert(*position, bytes.clone());
                 }
             }
         }
