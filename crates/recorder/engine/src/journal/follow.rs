@@ -1,6 +1,6 @@
 //! Reading a journal that is being written.
 
-use super::{Disk, HEADER_BYTES, JournalError, Next, Reads, failed, firsts};
+use super::{Disk, HEADER_BYTES, JournalError, Next, Reads, failed, firsts, may_follow};
 
 /// Reads the committed records of a journal in order, while another thread appends to it.
 #[derive(Debug)]
@@ -77,8 +77,8 @@ impl<D: Disk> Follower<D> {
             let mut reads = Reads::new(first);
             // A file without records could not be used.
             if self.has_records(&reads)? {
-                let kind = reads.header(&mut self.disk)?;
-                if kind.may_follow(last, is_whole, first) {
+                let lost = reads.header(&mut self.disk)?;
+                if may_follow(last, is_whole, first, lost) {
                     return Ok(first);
                 }
                 let name = if is_whole { &reads.name } else { &file.name };

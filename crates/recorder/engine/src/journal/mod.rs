@@ -11,11 +11,12 @@
 //!  ┌────────┬──────┬──────┬ … ┬──────┐        ┌────────┬──────┬──────┬───
 //!  │ header │ rec. │ rec. │   │ rec. │        │ header │ rec. │ rec. │ ⇠ a crash may cut the last ones
 //!  └────────┴──────┴──────┴ … ┴──────┘        └────────┴──────┴──────┴───
-//!  header   "tachojournal" · kind (u32) · position of the first record (u64)
+//!  header   "tachojournal" · format (u8) · lost (u24) · position of the first record (u64)
 //!  record   length (u32) · checksum (u32) · position (u64) · bytes      all numbers little-endian
 //! ```
 //!
-//! The checksum is CRC-32C of length, position and bytes.
+//! The checksum is CRC-32C of length, position and bytes. The highest bit of a length says that the
+//! record is the first of a commit.
 //!
 //! # What a crash may leave
 //!
@@ -24,9 +25,9 @@
 //!   appended.
 //! - If a process is killed between a failed sync and the cut that follows it, its successor reads
 //!   bytes that the system counts as written although they are not, and no later sync makes them
-//!   durable. So a process appends nothing to a file of an earlier one: it begins a file of the kind
-//!   [`Kind::First`], before which the file of the earlier process may end anywhere, and positions may
-//!   be missing. What is missing was never acknowledged.
+//!   durable. They are of the last commit, because nothing is appended after a failed one. So a process
+//!   appends nothing to a file of an earlier one: it begins another, which says how many records before
+//!   its first may be lost. None of them was acknowledged, unless the disk damaged them.
 //! - In any other file an incomplete record is damage, and an error.
 //! - A file is begun under another name, and gets its own once its header is durable. So a file
 //!   without records is one that could not be used: it is removed, and the file before it goes on,
@@ -45,14 +46,14 @@ use crate::disk::{Disk, Folder};
 /// First bytes of a file.
 const MAGIC: &[u8; 12] = b"tachojournal";
 
-/// What a file follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A file of the same process, whole.
-    Next = 1,
-    /// A file of an earlier process, which may have lost its end; or none.
-    First = 2,
-}
+/// The format that this version writes.
+const FORMAT: u32 = 1;
+
+/// The most records that a header can call lost: a commit has fewer.
+const LOST_MAX: u64 = (1 << 24) - 1;
+
+/// The bit of a length that says that the record is the first of a commit.
+const BEGINS: u32 = 1 << 31;
 
 /// Length of a header.
 const HEADER_BYTES: u64 = 24;
@@ -147,9 +148,9 @@ enum Tail {
     /// Perhaps parts of records that were never acknowledged. They are cut off before anything is
     /// written.
     Torn,
-    /// Nothing, but the file is that of an earlier process, and its last records may not be durable. A
-    /// file is begun before anything is written.
-    Earlier,
+    /// Nothing, but the file is that of an earlier process, and so many of its last records may not be
+    /// durable. A file is begun before anything is written.
+    Earlier { lost: u64 },
 }
 
 impl Journal {
@@ -185,22 +186,26 @@ impl<D: Disk> Journal<D> {
         let mut last = None;
         let mut end = HEADER_BYTES;
         let mut is_whole = true;
+        // The first record of the last commit.
+        let mut begun = 0;
         let mut bytes = Vec::new();
         for (number, file) in files[..with_records].iter().enumerate() {
             let mut reads = Reads::new(file.first);
-            let kind = reads.header(&mut disk)?;
+            let lost = reads.header(&mut disk)?;
             if let Some(last) = last
-                && !kind.may_follow(last, is_whole, file.first)
+                && !may_follow(last, is_whole, file.first, lost)
             {
                 let before = &files[number - 1];
                 let name = name_of(if is_whole { file.first } else { before.first });
                 return Err(JournalError::Damaged { path: disk.path(&name), last }.into());
             }
             let mut at = file.first - 1;
+            begun = file.first;
             let next = loop {
                 match reads.record(&mut disk, at + 1, &mut bytes)? {
                     Next::Record => {
                         at += 1;
+                        begun = if reads.begins { at } else { begun };
                         replay(at, &bytes)?;
                     }
                     next => break next,
@@ -212,8 +217,8 @@ impl<D: Disk> Journal<D> {
         // A file without records begins where the one before ended, or earlier if it was never used.
         if let (Some(unused), Some(last)) = (files.get(with_records), last) {
             let mut reads = Reads::new(unused.first);
-            let kind = reads.header(&mut disk)?;
-            if last + 1 < unused.first && kind == Kind::Next {
+            let lost = reads.header(&mut disk)?;
+            if last + 1 + lost < unused.first {
                 return Err(JournalError::Damaged { path: disk.path(&reads.name), last }.into());
             }
             disk.remove(&reads.name).map_err(failed(&disk, &reads.name))?;
@@ -230,11 +235,11 @@ impl<D: Disk> Journal<D> {
         let (pending, committed) = (Vec::new(), last);
         let mut journal = Journal { disk, file_bytes, files, pending, last, committed, tail };
         if journal.files.is_empty() {
-            journal.begin(1, Kind::First)?;
+            journal.begin(1, 0)?;
         }
         journal.mend()?;
         if journal.file().length > HEADER_BYTES {
-            journal.tail = Tail::Earlier;
+            journal.tail = Tail::Earlier { lost: last + 1 - begun };
         }
         // A process that was killed may have left records, and the name of the file, that are not
         // durable yet.
@@ -261,7 +266,7 @@ impl<D: Disk> Journal<D> {
             removed.map_err(failed(&self.disk, &name))?;
         }
         (self.last, self.committed) = (upto, upto);
-        self.begin(upto + 1, Kind::First)
+        self.begin(upto + 1, 0)
     }
 
     /// Appends a record, and returns its position. It is on disk after the next
@@ -274,7 +279,8 @@ impl<D: Disk> Journal<D> {
             return Err(JournalError::TooLong(bytes.len()));
         }
         let position = self.last + 1;
-        let length = (bytes.len() as u32).to_le_bytes();
+        let begins = if self.pending.is_empty() { BEGINS } else { 0 };
+        let length = (bytes.len() as u32 | begins).to_le_bytes();
         let at = position.to_le_bytes();
         let sum = checksum(&[&length, &at, bytes]).to_le_bytes();
         [&length[..], &sum, &at, bytes].iter().for_each(|part| self.pending.extend(*part));
@@ -325,11 +331,11 @@ impl<D: Disk> Journal<D> {
         if self.file().length <= HEADER_BYTES || !self.pending.is_empty() {
             return Ok(());
         }
-        if self.tail == Tail::Earlier {
+        if matches!(self.tail, Tail::Earlier { .. }) {
             return self.mend();
         }
         self.mend()?;
-        self.begin(self.last + 1, Kind::Next)
+        self.begin(self.last + 1, 0)
     }
 
     /// Length of all files in bytes.
@@ -404,17 +410,18 @@ impl<D: Disk> Journal<D> {
                 cut.map_err(failed(&self.disk, &name))?;
                 self.tail = Tail::Clean;
             }
-            Tail::Earlier => self.begin(self.committed + 1, Kind::First)?,
+            Tail::Earlier { lost } => self.begin(self.committed + 1, lost)?,
         }
         Ok(())
     }
 
-    /// Creates a file. Its header and its name are durable before anything is appended.
-    fn begin(&mut self, first: u64, kind: Kind) -> Result<(), JournalError> {
+    /// Creates a file, before which so many records may be lost. Its header and its name are durable
+    /// before anything is appended.
+    fn begin(&mut self, first: u64, lost: u64) -> Result<(), JournalError> {
         let name = name_of(first);
         let disk = &mut self.disk;
         let mut made = disk.create(NEXT);
-        made = made.and_then(|()| disk.append(NEXT, &header(first, kind)));
+        made = made.and_then(|()| disk.append(NEXT, &header(first, lost)));
         made = made.and_then(|()| disk.sync(NEXT));
         made = made.and_then(|()| disk.rename(NEXT, &name));
         made = made.and_then(|()| disk.sync_folder());
@@ -430,15 +437,10 @@ impl<D: Disk> Journal<D> {
     }
 }
 
-impl Kind {
-    /// Whether a file from position `first` on may follow one whose last complete record is `last`;
-    /// `is_whole` says that no incomplete one follows there.
-    fn may_follow(self, last: u64, is_whole: bool, first: u64) -> bool {
-        match self {
-            Kind::Next => is_whole && last + 1 == first,
-            Kind::First => last < first,
-        }
-    }
+/// Whether a file from position `first` on, before which so many records may be lost, may follow one
+/// whose last complete record is `last`; `is_whole` says that no incomplete one follows there.
+fn may_follow(last: u64, is_whole: bool, first: u64, lost: u64) -> bool {
+    last < first && first <= last + 1 + lost && (is_whole || lost > 0)
 }
 
 /// An error at a file of this name.
@@ -469,8 +471,7 @@ fn settle(disk: &mut impl Disk) -> Result<Vec<JournalFile>, JournalError> {
         if length <= HEADER_BYTES {
             let mut found = vec![0; length as usize];
             read_all(disk, &name, 0, &mut found).map_err(failed(disk, &name))?;
-            let kinds = [Kind::Next, Kind::First];
-            if !kinds.iter().any(|kind| header(*first, *kind).starts_with(&found)) {
+            if !is_header(&found, *first) {
                 return Err(JournalError::Foreign(disk.path(&name)));
             }
             if number < firsts.len() || length < HEADER_BYTES {
@@ -488,8 +489,20 @@ fn firsts(names: &[String]) -> Vec<u64> {
     names.iter().filter_map(|name| name.strip_suffix(".journal")?.parse().ok()).collect()
 }
 
-fn header(first: u64, kind: Kind) -> Vec<u8> {
-    [&MAGIC[..], &(kind as u32).to_le_bytes(), &first.to_le_bytes()].concat()
+fn header(first: u64, lost: u64) -> Vec<u8> {
+    let word = FORMAT | (lost.min(LOST_MAX) as u32) << 8;
+    [&MAGIC[..], &word.to_le_bytes(), &first.to_le_bytes()].concat()
+}
+
+/// Whether these bytes are a header of a file from this position on, or its beginning.
+fn is_header(found: &[u8], first: u64) -> bool {
+    header(first, lost_of(found)).starts_with(found)
+}
+
+/// How many records may be lost before a file with this header, as far as it tells.
+fn lost_of(header: &[u8]) -> u64 {
+    let word = header.get(MAGIC.len()..).and_then(|rest| rest.first_chunk());
+    word.map_or(0, |word| u64::from(u32::from_le_bytes(*word) >> 8))
 }
 
 /// Reads as many bytes as there are, up to the length of `to`; returns their number.
@@ -520,6 +533,8 @@ struct Reads {
     buffer: Vec<u8>,
     /// Where in the buffer the next record begins.
     at: usize,
+    /// Whether the latest record is the first of a commit.
+    begins: bool,
 }
 
 /// What follows in a file.
@@ -532,7 +547,7 @@ enum Next {
 
 impl Reads {
     fn new(first: u64) -> Reads {
-        Reads { name: name_of(first), first, offset: 0, buffer: Vec::new(), at: 0 }
+        Reads { name: name_of(first), first, offset: 0, buffer: Vec::new(), at: 0, begins: false }
     }
 
     /// Forgets what was read ahead.
@@ -563,16 +578,16 @@ impl Reads {
         self.offset += count as u64;
     }
 
-    /// Reads the header.
-    fn header(&mut self, disk: &mut impl Disk) -> Result<Kind, JournalError> {
+    /// Reads the header; returns how many records before the first may be lost.
+    fn header(&mut self, disk: &mut impl Disk) -> Result<u64, JournalError> {
         let first = self.first;
         let found = self.ahead(disk, HEADER_BYTES as usize)?;
-        let kind = [Kind::Next, Kind::First].into_iter().find(|kind| found == header(first, *kind));
-        let Some(kind) = kind else {
+        if found.len() < HEADER_BYTES as usize || !is_header(found, first) {
             return Err(JournalError::Foreign(disk.path(&self.name)));
-        };
+        }
+        let lost = lost_of(found);
         self.pass(HEADER_BYTES as usize);
-        Ok(kind)
+        Ok(lost)
     }
 
     /// Reads the record at a position; unless it is complete, nothing is passed.
@@ -586,7 +601,8 @@ impl Reads {
         let Some((length, rest)) = frame.split_first_chunk::<4>() else {
             return Ok(if frame.is_empty() { Next::End } else { Next::Torn });
         };
-        let (length, count) = (*length, u32::from_le_bytes(*length) as usize);
+        let (length, word) = (*length, u32::from_le_bytes(*length));
+        let count = (word & !BEGINS) as usize;
         let Some((sum, at)) = rest.split_first_chunk::<4>() else { return Ok(Next::Torn) };
         let sum = u32::from_le_bytes(*sum);
         if count > RECORD_MAX || at != position.to_le_bytes() {
@@ -601,6 +617,7 @@ impl Reads {
         }
         bytes.clear();
         bytes.extend_from_slice(found);
+        self.begins = word & BEGINS != 0;
         self.pass(whole);
         Ok(Next::Record)
     }
