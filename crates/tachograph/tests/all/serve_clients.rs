@@ -220,7 +220,7 @@ fn collectd_writes_graphite_over_tcp_and_udp() {
     let folder = place.dir.path().display();
     let configuration = format!(
         "Hostname \"h\"\nFQDNLookup false\nBaseDir \"{folder}\"\nPIDFile \"{folder}/c.pid\"\n\
-         Interval 10\nLoadPlugin unixsock\nLoadPlugin write_graphite\n\
+         Interval 10\nWriteThreads 1\nLoadPlugin unixsock\nLoadPlugin write_graphite\n\
          <Plugin unixsock>\nSocketFile \"{folder}/c.sock\"\n</Plugin>\n\
          <Plugin write_graphite>\n{}{}</Plugin>\n",
         node("tcp", daemon.at("tcp://", 1)),
@@ -243,6 +243,16 @@ fn collectd_writes_graphite_over_tcp_and_udp() {
         answers.read_line(&mut answer).unwrap();
         assert!(answer.starts_with("0 "), "{answer}");
     }
+    // Values that still wait for its writing thread when it ends are lost.
+    eventually("collectd has passed all values on", || {
+        writeln!(stream, "GETVAL h/shop/gauge-orders").unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        if answer.starts_with("1 ") {
+            answers.read_line(&mut answer).unwrap();
+        }
+        answer.trim_end().ends_with("value=1.000000e+02")
+    });
     // It sends what it has gathered when it ends.
     signal(collectd.0.id(), Signal::TERM);
     assert!(collectd.0.wait().unwrap().success());
