@@ -24,7 +24,7 @@ pub struct Reading {
 
 impl Meter {
     /// Opens the most precise source available; without one, readings have no CPU times. Interrupts
-    /// that are charged to no process are left out: most of them are the load's own.
+    /// that are charged to no process are told apart: most of them are the load's own.
     pub fn open() -> Meter {
         Meter { cpu: CpuMeter::open().ok().map(CpuMeter::with_uncharged_interrupts) }
     }
