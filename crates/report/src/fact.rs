@@ -244,7 +244,7 @@ fn rare_stalls(measured: u32, longest: Nanos) -> String {
         ),
         _ => format!(
             "only {} of up to {longest} in what was measured; the intervals of its throughput and \
-             p99 allow for more or fewer",
+             p99 allow for more or fewer, and that of p99 for longer ones",
             plural(measured.into(), "stall")
         ),
     }

@@ -319,7 +319,7 @@ fn what_every_check_saw() {
         ),
         (
             rare_stalls(2),
-            "b: only 2 stalls of up to 300 ms in what was measured; the intervals of its throughput and p99 allow for more or fewer",
+            "b: only 2 stalls of up to 300 ms in what was measured; the intervals of its throughput and p99 allow for more or fewer, and that of p99 for longer ones",
         ),
         (
             rare_stalls(0),
