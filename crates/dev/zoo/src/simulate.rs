@@ -135,7 +135,8 @@ fn open(behaviour: &Behaviour, connections: usize, rate_per_s: f64, seed: Seed) 
     let factors: Vec<f64> = (0..connections).map(|_| model.accept()).collect();
     let end_s = (ANSWERS / STARTS) as f64 / rate_per_s;
     let slice = OpenSlice { start_s: 0.0, lead_end_s: end_s / WARM_UP as f64, end_s };
-    slice.run(&mut model, &factors, rate_per_s, &mut arrivals).latencies_s
+    let seen = slice.run(&mut model, &factors, rate_per_s, &mut arrivals);
+    seen.ended_s.into_iter().map(|(_, latency_s)| latency_s).collect()
 }
 
 /// A stretch of an open loop in real time.
@@ -147,8 +148,8 @@ pub(crate) struct OpenSlice {
 
 /// What an open loop has measured.
 pub(crate) struct OpenSeen {
-    /// Of the requests that were due in the window.
-    pub(crate) latencies_s: Vec<f64>,
+    /// When the requests ended that were due in the window, and their latencies.
+    pub(crate) ended_s: Vec<(f64, f64)>,
     /// Requests answered in the window.
     pub(crate) completed: u64,
     /// When the last one was answered.
@@ -168,7 +169,7 @@ impl OpenSlice {
         let mut idle: VecDeque<usize> = (0..factors.len()).collect();
         let mut under_way: BinaryHeap<Reverse<UnderWay>> = BinaryHeap::new();
         let mut waiting: VecDeque<f64> = VecDeque::new();
-        let mut seen = OpenSeen { latencies_s: Vec::new(), completed: 0, last_s: self.end_s };
+        let mut seen = OpenSeen { ended_s: Vec::new(), completed: 0, last_s: self.end_s };
         let mut gap = move || -(1.0 - arrivals.random::<f64>()).ln() / rate_per_s;
         let mut arrival_s = self.start_s + gap();
         loop {
@@ -181,7 +182,7 @@ impl OpenSlice {
                 let is_in_window = done_s >= self.lead_end_s && done_s < self.end_s;
                 seen.completed += u64::from(is_in_window);
                 if request.since_s >= self.lead_end_s {
-                    seen.latencies_s.push(done_s - request.since_s);
+                    seen.ended_s.push((done_s, done_s - request.since_s));
                 }
                 model.answer(request.due_work_s);
                 match waiting.pop_front() {

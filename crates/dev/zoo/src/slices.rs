@@ -54,28 +54,58 @@ pub fn throughput_per_s(
     blocks: u64,
     seed: Seed,
 ) -> (Simulated, f64) {
-    let mean_s = f64::from(connections) / behaviour.throughput_per_s(connections);
-    let mut slice_s = SLICE_MIN_S.max(SLICE_SERVICE_TIMES * mean_s).min(longest_s);
-    let mut drain_s = slice_s / DRAINS;
-    // As in a calibration: the slices' length follows from their drains.
-    let pilot: Vec<Block> = (0..blocks.div_ceil(10))
-        .map(|block| Block::run(behaviour, connections, mean_s, slice_s, drain_s, seed, block))
-        .collect();
-    let sum = |all: &[Block], of: fn(&Block) -> f64| all.iter().map(of).sum::<f64>();
-    drain_s = sum(&pilot, |block| block.drained_s) / sum(&pilot, |block| block.slices);
-    let stop_s = |all: &[Block]| sum(all, |b| b.stopped_s) / sum(all, |b| b.stopped_slices);
-    let stop = Some(stop_s(&pilot)).filter(|stop_s| *stop_s >= STOP_MIN_S);
-    slice_s = slice_s.max(DRAINS * drain_s).max(STOPS * stop.unwrap_or(0.0)).min(longest_s);
-    let all: Vec<Block> = (0..blocks)
-        .map(|block| Block::run(behaviour, connections, mean_s, slice_s, drain_s, seed, block))
-        .collect();
+    let load = ClosedLoad::settled(behaviour, connections, longest_s, blocks.div_ceil(10), seed);
+    let all = load.run(behaviour, blocks, seed);
     let completed = sum(&all, |block| block.completed);
     let counted_s = sum(&all, |block| block.counted_s);
     let rate = completed / counted_s;
     let squares: f64 = all.iter().map(|b| (b.completed - rate * b.counted_s).powi(2)).sum();
     let value = rate * f64::from(connections);
-    let stops = slice_s / stop_s(&all);
+    let stops = load.slice_s / stopped_s(&all);
     (Simulated { value, error: value * squares.sqrt() / completed }, stops)
+}
+
+fn sum(all: &[Block], of: fn(&Block) -> f64) -> f64 {
+    all.iter().map(of).sum()
+}
+
+/// The mean time for which no request ended around the ends of slices.
+fn stopped_s(all: &[Block]) -> f64 {
+    sum(all, |block| block.stopped_s) / sum(all, |block| block.stopped_slices)
+}
+
+/// A closed loop, and the slices that it gets.
+struct ClosedLoad {
+    connections: u32,
+    /// Mean service time.
+    mean_s: f64,
+    slice_s: f64,
+    /// Mean time that slices wait for their last requests.
+    drain_s: f64,
+}
+
+impl ClosedLoad {
+    /// As after a calibration: the slices' length follows from so many blocks of shorter ones.
+    fn settled(
+        behaviour: &Behaviour,
+        connections: u32,
+        longest_s: f64,
+        blocks: u64,
+        seed: Seed,
+    ) -> ClosedLoad {
+        let mean_s = f64::from(connections) / behaviour.throughput_per_s(connections);
+        let slice_s = SLICE_MIN_S.max(SLICE_SERVICE_TIMES * mean_s).min(longest_s);
+        let load = ClosedLoad { connections, mean_s, slice_s, drain_s: slice_s / DRAINS };
+        let pilot = load.run(behaviour, blocks, seed);
+        let drain_s = sum(&pilot, |block| block.drained_s) / sum(&pilot, |block| block.slices);
+        let stop_s = Some(stopped_s(&pilot)).filter(|stop_s| *stop_s >= STOP_MIN_S);
+        let wanted_s = slice_s.max(DRAINS * drain_s).max(STOPS * stop_s.unwrap_or(0.0));
+        ClosedLoad { slice_s: wanted_s.min(longest_s), drain_s, ..load }
+    }
+
+    fn run(&self, behaviour: &Behaviour, blocks: u64, seed: Seed) -> Vec<Block> {
+        (0..blocks).map(|block| Block::run(behaviour, self, seed, block)).collect()
+    }
 }
 
 /// A quantile of the latency of an open loop, in seconds, over all slices of so many blocks.
@@ -88,11 +118,11 @@ pub fn latency_s(
     seed: Seed,
 ) -> f64 {
     let blocks = open_blocks(behaviour, connections, rate_per_s, WINDOW_S, blocks, seed);
-    quantile_of(&mut blocks.concat().concat(), quantile)
+    quantile_of(&mut latencies_s(&blocks.concat()), quantile)
 }
 
-/// The latencies of an open loop, in seconds, in each slice of each block, whose windows add up to
-/// `window_s` or two slices.
+/// When the requests of an open loop ended, and their latencies, in each slice of each block, whose
+/// windows add up to `window_s` or two slices.
 fn open_blocks(
     behaviour: &Behaviour,
     connections: u32,
@@ -100,7 +130,7 @@ fn open_blocks(
     window_s: f64,
     blocks: u64,
     seed: Seed,
-) -> Vec<Vec<Vec<f64>>> {
+) -> Vec<Slices> {
     // Blocks that turn out to have too short slices lengthen those of later blocks.
     let mut long_s = 0.0;
     let mut all_s = Vec::new();
@@ -118,14 +148,21 @@ fn open_blocks(
             let lead_end_s = now_s + lead_s.min(LEAD_IN_SHARE_MAX * length_s);
             let slice = OpenSlice { start_s: now_s, lead_end_s, end_s: now_s + length_s };
             let seen = slice.run(&mut model, &factors, rate_per_s, &mut rng);
-            slices_s.push(seen.latencies_s);
+            slices_s.push(seen.ended_s);
             left_s -= length_s;
             now_s = seen.last_s + BETWEEN_S + others_s(1, slice_s, &mut rng);
         }
-        long_s = long_s.max(quantile_of(&mut slices_s.concat(), LATENCY_QUANTILE));
+        long_s = long_s.max(quantile_of(&mut latencies_s(&slices_s), LATENCY_QUANTILE));
         all_s.push(slices_s);
     }
     all_s
+}
+
+/// When requests ended, and what they took, slice by slice.
+type Slices = Vec<Vec<(f64, f64)>>;
+
+fn latencies_s(slices: &Slices) -> Vec<f64> {
+    slices.iter().flatten().map(|(_, latency_s)| *latency_s).collect()
 }
 
 fn quantile_of(values: &mut [f64], quantile: f64) -> f64 {
@@ -145,6 +182,8 @@ struct Block {
     /// connections only waited.
     stopped_s: f64,
     stopped_slices: f64,
+    /// When the requests ended that counted, and what they took, slice by slice.
+    ended_s: Slices,
 }
 
 /// A connection between slices.
@@ -173,15 +212,8 @@ impl Slice {
 }
 
 impl Block {
-    fn run(
-        behaviour: &Behaviour,
-        connections: u32,
-        mean_s: f64,
-        slice_s: f64,
-        spread_s: f64,
-        seed: Seed,
-        number: u64,
-    ) -> Block {
+    fn run(behaviour: &Behaviour, load: &ClosedLoad, seed: Seed, number: u64) -> Block {
+        let ClosedLoad { connections, mean_s, slice_s, drain_s: spread_s } = *load;
         let seed = seed.derive("block", number);
         let mut rng = seed.rng("slices");
         let mut model = Model::new(behaviour.clone(), seed);
@@ -268,6 +300,7 @@ impl Block {
         mut starting: Vec<(f64, usize)>,
     ) -> f64 {
         starting.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let mut ended_s = Vec::new();
         let mut under_way: BinaryHeap<Reverse<UnderWay>> = BinaryHeap::new();
         let (mut last_s, mut last_before_s, mut first_after_s) = (slice.end_s, slice.start_s, None);
         loop {
@@ -284,6 +317,7 @@ impl Block {
             let Some(Reverse(request)) = under_way.pop() else {
                 self.stopped_s += first_after_s.map_or(0.0, |at_s: f64| at_s - last_before_s);
                 self.stopped_slices += f64::from(u8::from(first_after_s.is_some()));
+                self.ended_s.push(ended_s);
                 return last_s;
             };
             model.answer(request.due_work_s);
@@ -294,6 +328,9 @@ impl Block {
                 first_after_s = Some(done_s);
             }
             let connection = &mut all[request.connection];
+            if connection.from_s.is_some() && request.since_s >= slice.lead_end_s {
+                ended_s.push((done_s, done_s - request.since_s));
+            }
             match connection.from_s {
                 None => connection.from_s = Some(done_s.max(slice.lead_end_s)),
                 Some(_) if done_s < slice.lead_end_s => {}
@@ -305,7 +342,7 @@ impl Block {
             }
             if done_s < slice.end_s {
                 let due_work_s = model.receive(request.due_work_s, connection.factor).due_work_s;
-                under_way.push(Reverse(UnderWay { due_work_s, ..request }));
+                under_way.push(Reverse(UnderWay { due_work_s, since_s: done_s, ..request }));
             }
         }
     }
@@ -448,12 +485,13 @@ mod tests {
                 let slice = OpenSlice { start_s: now_s, lead_end_s, end_s };
                 let mut seen = slice.run(&mut model, &factors, rate_per_s, &mut rng);
                 completed += seen.completed;
-                all_s.append(&mut seen.latencies_s);
+                all_s.append(&mut seen.ended_s);
                 slices.push((lead_s, length_s));
                 now_s = seen.last_s + BETWEEN_S + slice_s;
             }
         }
-        let latencies: Vec<(f64, u64)> = all_s.iter().map(|latency| (*latency, 1)).collect();
+        let latencies: Vec<(f64, u64)> =
+            all_s.iter().map(|(_, latency_s)| (*latency_s, 1)).collect();
         let raw = completed as f64 / all_s.len() as f64;
         (raw, raw + stats::outstanding_share(&latencies, &slices))
     }
@@ -485,40 +523,83 @@ mod tests {
         }
     }
 
+    /// What stalls took, where `share_of` is what a request takes that took so long beyond
+    /// `stalled_s`. Requests that end within a quarter of that time of each other are of the same stall
+    /// (`drive`'s stall_count.rs).
+    fn stalls_of(slices: &Slices, stalled_s: f64, share_of: impl Fn(f64) -> f64) -> stats::Stalls {
+        let mut shares: Vec<f64> = Vec::new();
+        for slice in slices {
+            let long: Vec<&(f64, f64)> =
+                slice.iter().filter(|(_, took_s)| *took_s > stalled_s).collect();
+            let apart = |pair: &&[&(f64, f64)]| pair[1].0 - pair[0].0 > stalled_s / 4.0;
+            let stalls = usize::from(!long.is_empty()) + long.windows(2).filter(apart).count();
+            let share: f64 = long.iter().map(|(_, took_s)| share_of(took_s - stalled_s)).sum();
+            shares.extend((0..stalls).map(|_| share / stalls as f64));
+        }
+        stats::Stalls {
+            sum: shares.iter().sum(),
+            squares: shares.iter().map(|share| share * share).sum(),
+            largest: shares.iter().copied().fold(0.0, f64::max),
+        }
+    }
+
+    #[test]
+    fn a_throughput_with_slow_requests_or_stops_is_within_its_interval() {
+        for kind in [Kind::SlowRequests, Kind::NthSlow, Kind::Stops, Kind::Lock, Kind::Mixture] {
+            let (of, runs, mut held) = (Subject::CONNECTIONS, 12, 0);
+            for number in 0..25 {
+                let behaviour = kind.draw(Seed(105).derive(kind.name(), number)).behaviour;
+                let truth = behaviour.throughput_per_s(of);
+                let load = ClosedLoad::settled(&behaviour, of, 1.5, 20, Seed(3));
+                for run in 0..runs {
+                    let blocks = load.run(&behaviour, 7, Seed(4).derive("run", run));
+                    let total = |block: &Block| stats::Total {
+                        amount: block.completed,
+                        per: block.counted_s / f64::from(of),
+                    };
+                    let totals: Vec<stats::Total> = blocks.iter().map(total).collect();
+                    let logs = stats::log_of_totals(&totals).unwrap();
+                    let sureness = stats::Sureness { alpha: 0.05, interrupted: false };
+                    let all_s = sum(&blocks, |block| block.counted_s);
+                    let slices: Slices =
+                        blocks.iter().flat_map(|block| block.ended_s.clone()).collect();
+                    let stalled_s = (4.0 * load.mean_s).max(0.01);
+                    let stalls = stalls_of(&slices, stalled_s, |beyond_s| beyond_s / all_s);
+                    let level = stats::level_of(&logs, 7, sureness).at_least(stalls.margins(0.05));
+                    let known_to = 0.005 * truth;
+                    let holds = level.low <= truth + known_to && truth - known_to <= level.high;
+                    held += u32::from(holds);
+                }
+            }
+            let coverage = f64::from(held) / 300.0;
+            assert!(coverage > 0.93, "{}: {coverage}", kind.name());
+        }
+    }
+
     /// The interval of p99 from blocks, as `conduct`'s stalls.rs and analyse.rs make it: without what
     /// rare stalls may add, and with it. `elsewhere_s` is the longest latency under other loads.
     fn p99_s(
-        blocks: &[Vec<Vec<f64>>],
+        blocks: &[Slices],
         stalled_s: f64,
         elsewhere_s: f64,
         rate_per_s: f64,
     ) -> Option<[Estimate; 2]> {
-        let nanos = |s: &f64| ((s * 1e9) as u64, 1);
-        let values: Vec<stats::Values> = blocks
-            .iter()
-            .map(|slices| {
-                let mut values: stats::Values = slices.iter().flatten().map(nanos).collect();
-                values.sort_unstable();
-                values
-            })
-            .collect();
+        let values = |slices: &Slices| {
+            let latencies_s = latencies_s(slices).into_iter();
+            let mut values: stats::Values = latencies_s.map(|s| ((s * 1e9) as u64, 1)).collect();
+            values.sort_unstable();
+            values
+        };
+        let values: Vec<stats::Values> = blocks.iter().map(values).collect();
         let sureness = stats::Sureness { alpha: 0.05, interrupted: false };
         let without = stats::quantile(&values, 0.99, sureness)?.estimate;
-        let all = blocks.iter().flatten().map(Vec::len).sum::<usize>() as f64;
-        let longest_s = blocks.iter().flatten().flatten().copied().fold(elsewhere_s, f64::max);
-        let is_long = |s: &&f64| **s > stalled_s;
-        let shares: Vec<f64> = (blocks.iter().flatten())
-            .map(|slice| slice.iter().filter(is_long).count() as f64 / all)
-            .filter(|share| *share > 0.0)
-            .collect();
-        let stalls = stats::Stalls {
-            sum: shares.iter().sum(),
-            squares: shares.iter().map(|share| share * share).sum(),
-            largest: match shares.is_empty() {
-                true if longest_s > stalled_s => (rate_per_s * longest_s / all).min(1.0),
-                _ => shares.iter().copied().fold(0.0, f64::max),
-            },
-        };
+        let all = latencies_s(&blocks.concat());
+        let longest_s = all.iter().copied().fold(elsewhere_s, f64::max);
+        let count = all.len() as f64;
+        let mut stalls = stalls_of(&blocks.concat(), stalled_s, |_| 1.0 / count);
+        if stalls.sum == 0.0 && longest_s > stalled_s {
+            stalls.largest = (rate_per_s * longest_s / count).min(1.0);
+        }
         let high = without.high.max(1e9 * stalls.quantile_at_most(0.99, longest_s, 0.05));
         Some([without, Estimate { high, ..without }])
     }
@@ -540,7 +621,7 @@ mod tests {
                     let blocks = open_blocks(&behaviour, of, rate_per_s, 0.8, 7, seed);
                     let closed = seed.derive("closed", 0);
                     let others = open_blocks(&behaviour, of, rate_per_s, 1.6, 7, closed);
-                    let elsewhere_s = others.concat().concat().into_iter().fold(0.0, f64::max);
+                    let elsewhere_s = latencies_s(&others.concat()).into_iter().fold(0.0, f64::max);
                     let both = p99_s(&blocks, stalled_s, elsewhere_s, rate_per_s);
                     let Some(both) = both else { continue };
                     let known_to = 0.01 * truth.value + 0.000_5;

@@ -13,6 +13,7 @@ use crate::lead_in::{shortest_lead_in, slice_of};
 use crate::machine_activity::kept_rounds;
 use crate::pace::Pace;
 use crate::running_variant::{RunningVariant, Setting, StartSeeds, VariantResult};
+use crate::stalls::Stalls;
 use crate::trial_sum::TrialSum;
 use crate::watch::{Doing, Event, Watcher};
 
@@ -33,6 +34,8 @@ pub(crate) struct BlockPlan<'a> {
     pub(crate) offers: Vec<SettledOffer>,
     pub(crate) warmup: Nanos,
     pub(crate) pace: Pace,
+    /// The stalls known so far, which say what a stall is.
+    pub(crate) stalls: &'a Stalls,
     pub(crate) seed: Seed,
 }
 
@@ -271,6 +274,7 @@ fn run_group(
             let shortest = shortest_lead_in(offer.mode, start, mean);
             let lead_in = plan.pace.lead_in_of(offer.offer, mean).max(shortest);
             let mut slice = slice_of(&variants[v], offer.mode, start, length, lead_in);
+            slice.stalled_after = Some(plan.stalls.after(v));
             if plan.part.schedule.one_slice {
                 (slice.lead_in, slice.window) = (Nanos::ZERO, length);
             }

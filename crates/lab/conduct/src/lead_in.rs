@@ -25,15 +25,25 @@ pub(crate) fn slice_of(
     length: Nanos,
     wanted: Nanos,
 ) -> Slice {
-    let drain = drain_of(variant);
+    let (drain, stalled_after) = (drain_of(variant), None);
     if variant.is_one_way() {
         // When a single message arrived is unknown, so the whole slice is the window.
         let start = LoopStart::Fresh;
-        return Slice { mode, start, lead_in: Nanos::ZERO, window: length, requests: None, drain };
+        let lead_in = Nanos::ZERO;
+        return Slice {
+            mode,
+            start,
+            lead_in,
+            window: length,
+            requests: None,
+            drain,
+            stalled_after,
+        };
     }
     let share = |share: f64| Nanos((length.0 as f64 * share) as u64);
     let lead_in = wanted.max(shortest_lead_in(mode, start, length)).min(share(LEAD_IN_SHARE_MAX));
-    Slice { mode, start, lead_in, window: length - lead_in, requests: None, drain }
+    let window = length - lead_in;
+    Slice { mode, start, lead_in, window, requests: None, drain, stalled_after }
 }
 
 /// The shortest lead-in of slices of this mean length.

@@ -204,6 +204,7 @@ impl Loading<'_> {
                 window: Nanos::ZERO,
                 requests: Some(requests),
                 drain: self.plan.load.timeout,
+                stalled_after: None,
             };
             self.slice(session, warm, &slice)?;
             left -= requests;
@@ -281,6 +282,7 @@ impl Loading<'_> {
             window: plan.duration,
             requests: plan.requests,
             drain: plan.load.timeout,
+            stalled_after: None,
         };
         let variant = base::redact(&plan.target.to_string());
         session.keep_learning();

@@ -343,6 +343,7 @@ impl<'a> PartRunner<'a> {
         cool_down(machines, &self.setting.stop);
         machines.sync();
         let plan = BlockPlan {
+            stalls: &progress.stalls,
             part: &progress.plan,
             variants: progress.able.clone(),
             offers: self.windows(progress, deadline),

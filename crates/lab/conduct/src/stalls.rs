@@ -72,6 +72,11 @@ impl Stalls {
         stalls
     }
 
+    /// A request of a variant that takes longer than this is stalled.
+    pub(crate) fn after(&self, variant: usize) -> Nanos {
+        self.0[variant].long
+    }
+
     /// Adds a block.
     pub(crate) fn note(&mut self, outcome: &BlockOutcome, kept: &KeptRounds) {
         let counts = outcome.state() == BlockState::Complete;
@@ -135,21 +140,17 @@ impl OfVariant {
 
     fn see(&mut self, stalled: Stalled) {
         self.longest = self.longest.max(stalled.longest);
-        self.hits_many |= 2 * stalled.requests >= u64::from(self.connections);
+        let each = u64::from(self.connections) * stalled.stalls.max(1);
+        self.hits_many |= 2 * stalled.requests >= each;
     }
 
-    /// A stall of the server hits all connections at once: as many stalled requests as there are
-    /// connections may be one stall, so they count as one.
     fn add_lost(&mut self, stalled: Stalled) {
-        let stalls = stalled.requests.div_ceil(u64::from(self.connections));
-        let each_s = stalled.beyond.as_secs_f64() / stalls.max(1) as f64;
-        self.lost.by_stalls.extend((0..stalls).map(|_| each_s));
+        self.lost.add(stalled.number(), stalled.beyond.as_secs_f64());
     }
 
-    /// One stall may have delayed all delayed requests of a slice.
     fn add_delayed(&mut self, stalled: Stalled) {
         self.delayed.all += stalled.of as f64;
-        self.delayed.by_stalls.extend((stalled.requests > 0).then_some(stalled.requests as f64));
+        self.delayed.add(stalled.number(), stalled.requests as f64);
     }
 
     fn lost(&self) -> stats::Stalls {
@@ -164,7 +165,19 @@ impl OfVariant {
     }
 }
 
+impl Stalled {
+    /// The number of stalls. A client that could not tell them apart counts as if there was one.
+    fn number(&self) -> u64 {
+        self.stalls.max(1).min(self.requests)
+    }
+}
+
 impl Measured {
+    /// Adds the stalls of a slice, of which only the sum is known.
+    fn add(&mut self, stalls: u64, taken: f64) {
+        self.by_stalls.extend((0..stalls).map(|_| taken / stalls as f64));
+    }
+
     /// Shares of all that was measured, with what one more stall would have taken if there was none.
     fn shares(&self, unseen: f64) -> stats::Stalls {
         if self.all <= 0.0 {
@@ -199,17 +212,20 @@ mod tests {
     }
 
     fn stalled(requests: u64, each: Nanos) -> Stalled {
-        Stalled { round: 0, requests, beyond: each * requests, longest: each, of: 100 }
+        let beyond = each * requests;
+        Stalled { requests, stalls: 1, beyond, longest: each, of: 100, ..Stalled::default() }
     }
 
     #[test]
-    fn requests_that_all_connections_waited_for_are_one_stall() {
+    fn requests_that_ended_together_are_one_stall() {
         let mut of = variant();
         of.add_lost(stalled(10, Nanos::from_millis(300)));
-        of.add_lost(stalled(25, Nanos::from_millis(60)));
-        assert_eq!(of.lost.by_stalls, [3.0, 0.5, 0.5, 0.5]);
+        of.add_lost(Stalled { stalls: 3, ..stalled(25, Nanos::from_millis(60)) });
+        of.add_lost(Stalled { stalls: 0, ..stalled(2, Nanos::from_millis(60)) });
+        of.add_lost(Stalled { stalls: 1, ..stalled(0, Nanos::ZERO) });
+        assert_eq!(of.lost.by_stalls, [3.0, 0.5, 0.5, 0.5, 0.12]);
         let shares = of.lost();
-        assert!((shares.sum - 4.5 / 60.0).abs() < 1e-12 && (shares.largest - 0.05).abs() < 1e-12);
+        assert!((shares.sum - 4.62 / 60.0).abs() < 1e-12 && (shares.largest - 0.05).abs() < 1e-12);
         of.add_delayed(stalled(80, Nanos::from_millis(300)));
         assert_eq!((of.delayed().sum, of.delayed.all), (80.0 / 2_100.0, 2_100.0));
     }

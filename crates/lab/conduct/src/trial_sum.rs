@@ -19,6 +19,8 @@ const RESENT_AFTER: Nanos = Nanos::from_millis(200);
 pub(crate) struct Stalled {
     pub(crate) round: u32,
     pub(crate) requests: u64,
+    /// The stalls: requests that ended together are of the same one.
+    pub(crate) stalls: u64,
     /// What they took beyond the limit, added up.
     pub(crate) beyond: Nanos,
     /// The longest of these times.
@@ -54,6 +56,8 @@ pub(crate) struct TrialSlice {
     pub(crate) connects: u64,
     /// Whether a request failed, or took as long as a lost packet costs.
     pub(crate) stalled: bool,
+    /// [`Observation::stalls`].
+    stalls: u64,
     service_time: Sparse,
     latency: Sparse,
     lateness: Sparse,
@@ -191,6 +195,7 @@ impl TrialSum {
             window: seen.window,
             connects: seen.connects,
             stalled: seen.counts.failed > 0 || seen.service_time.max() >= RESENT_AFTER.0,
+            stalls: seen.stalls,
             cost,
             drain: seen.elapsed.saturating_sub(slice.lead_in + slice.window),
             stopped: seen
@@ -447,7 +452,8 @@ impl TrialSum {
             let times = if is_open { &slice.latency.0 } else { &slice.service_time.0 };
             let of = times.iter().map(|(_, count)| count).sum();
             let long = times.iter().filter(move |(value, _)| *value > limit.0);
-            let none = Stalled { round: slice.round, of, ..Stalled::default() };
+            let (round, stalls) = (slice.round, slice.stalls);
+            let none = Stalled { round, stalls, of, ..Stalled::default() };
             long.fold(none, |sum, (value, count)| Stalled {
                 requests: sum.requests + count,
                 beyond: sum.beyond + beyond(*value) * *count,

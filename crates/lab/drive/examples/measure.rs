@@ -76,6 +76,7 @@ fn load(
         window: Nanos::from_secs(seconds),
         requests: None,
         drain: Nanos::from_secs(1),
+        stalled_after: None,
     })?;
     let rate = seen.window.completed as f64 / seen.window.length.as_secs_f64();
     let cpu = seen.threads[0].cpu.0 as f64 / seen.counts.completed as f64;

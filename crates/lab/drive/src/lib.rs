@@ -23,6 +23,7 @@ mod session;
 mod slice;
 mod slice_counts;
 mod slice_run;
+mod stall_count;
 mod worker;
 
 pub use choice::EngineKind;

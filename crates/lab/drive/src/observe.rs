@@ -38,6 +38,11 @@ pub struct Observation {
     pub first_after: Option<Nanos>,
     /// How long before the end of the window the last request ended that ended before it, if any did.
     pub last_before: Option<Nanos>,
+    /// Stalls among the requests of the histograms: requests that took longer than
+    /// [`Slice::stalled_after`](crate::Slice::stalled_after), of which those that ended within a
+    /// quarter of that time of each other are one. Of several threads the most, because a server that
+    /// stops does so for all of them.
+    pub stalls: u64,
     /// Completed requests of the whole slice, by [`Observation::step`] since the start of the
     /// slice; adds up to `counts.completed` exactly.
     pub completed_by_step: Vec<u64>,
@@ -76,6 +81,7 @@ impl Observation {
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.first_after = self.first_after.into_iter().chain(other.first_after).min();
         self.last_before = self.last_before.into_iter().chain(other.last_before).min();
+        self.stalls = self.stalls.max(other.stalls);
         self.window.length = self.window.length.max(other.window.length);
         self.window.due += other.window.due;
         self.window.waiting += other.window.waiting;

@@ -451,6 +451,7 @@ fn one_request() -> Slice {
         window: Nanos::ZERO,
         requests: Some(1),
         drain: Nanos::ZERO,
+        stalled_after: None,
     }
 }
 

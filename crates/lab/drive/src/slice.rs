@@ -56,6 +56,10 @@ pub struct Slice {
     /// How long to wait after the window for requests that were due in it. Those that were sent
     /// and not answered by then count as `in_flight`, those that could not be sent as dropped.
     pub drain: Nanos,
+    /// A request that takes longer than this is stalled; see [`Observation::stalls`].
+    ///
+    /// [`Observation::stalls`]: crate::Observation::stalls
+    pub stalled_after: Option<Nanos>,
 }
 
 /// A session's threads among those of several clients, which share the arrivals of an open loop as

@@ -8,6 +8,7 @@ use netio::Traffic;
 
 use crate::Fault;
 use crate::observe::{ConnectionsLimit, Histogram, Observation, ThreadUse, Window, histogram};
+use crate::stall_count::StallCount;
 
 /// The instants of a slice on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +71,7 @@ pub(crate) struct SliceCounts {
     by_step: Vec<u64>,
     open_loop: bool,
     longest_wait: Nanos,
+    stalls: StallCount,
     first_after: Option<Nanos>,
     /// When the last request ended that ended before the end of the window.
     last_before: Option<Nanos>,
@@ -84,7 +86,7 @@ fn record(histogram: &mut Histogram, nanos: Nanos) {
 
 impl SliceCounts {
     /// Counts of a slice; of a continued loop if it has `continued` connections.
-    pub(crate) fn new(open_loop: bool, continued: usize) -> SliceCounts {
+    pub(crate) fn new(open_loop: bool, continued: usize, stalls: StallCount) -> SliceCounts {
         SliceCounts {
             counts: Counts::default(),
             closed_idle: 0,
@@ -97,6 +99,7 @@ impl SliceCounts {
             by_step: Vec::new(),
             open_loop,
             longest_wait: Nanos::ZERO,
+            stalls,
             first_after: None,
             last_before: None,
             last: Nanos::ZERO,
@@ -165,9 +168,12 @@ impl SliceCounts {
         let service_time = done.saturating_sub(sent);
         if times.in_window(scheduled) {
             record(&mut self.service_time, service_time);
+            let mut waited = service_time;
             if self.open_loop {
-                record(&mut self.latency, done.saturating_sub(scheduled));
+                waited = done.saturating_sub(scheduled);
+                record(&mut self.latency, waited);
             }
+            self.stalls.ended(waited, done);
         }
         if times.in_window(done) {
             self.window.completed += 1;
@@ -218,6 +224,7 @@ impl SliceCounts {
             if self.open_loop {
                 record(&mut self.latency, waited);
             }
+            self.stalls.ended(waited, at);
         }
     }
 
@@ -268,6 +275,7 @@ impl SliceCounts {
             service_time: self.service_time,
             lateness: self.lateness,
             longest_wait: self.longest_wait,
+            stalls: self.stalls.stalls,
             first_after: self.first_after,
             last_before: self.last_before.map(|at| times.window_end.saturating_sub(at)),
             completed_by_step: self.by_step,
@@ -299,7 +307,7 @@ mod tests {
     };
 
     fn busy(request: impl Fn(&mut SliceCounts, &Times)) -> u128 {
-        let mut slice_counts = SliceCounts::new(false, 0);
+        let mut slice_counts = SliceCounts::new(false, 0, StallCount::default());
         request(&mut slice_counts, &TIMES);
         slice_counts.window.busy_ns
     }
@@ -345,7 +353,7 @@ mod tests {
 
     #[test]
     fn the_longest_wait_is_that_of_any_request_however_it_ended() {
-        let mut counts = SliceCounts::new(true, 0);
+        let mut counts = SliceCounts::new(true, 0, StallCount::default());
         counts.completed(&TIMES, at(110, 130, 150), Some(Nanos::ZERO));
         assert_eq!(counts.longest_wait, Nanos(40), "since it was due");
         counts.failed(&TIMES, Fault::Timeout, since(10, 60), Nanos(95), Some(Nanos::ZERO));
@@ -358,7 +366,7 @@ mod tests {
 
     #[test]
     fn one_connection_without_a_pause_is_busy_all_the_time() {
-        let mut slice_counts = SliceCounts::new(false, 0);
+        let mut slice_counts = SliceCounts::new(false, 0, StallCount::default());
         let mut sent = 3;
         for length in [90, 1, 22, 7, 60, 5, 80, 40] {
             let done = sent + length;
@@ -374,7 +382,7 @@ mod tests {
 
     #[test]
     fn latency_belongs_to_the_window_in_which_its_request_was_due() {
-        let mut counts = SliceCounts::new(true, 0);
+        let mut counts = SliceCounts::new(true, 0, StallCount::default());
         counts.completed(&TIMES, at(90, 90, 150), Some(Nanos::ZERO));
         counts.completed(&TIMES, at(150, 150, 900), Some(Nanos::ZERO));
         counts.failed(&TIMES, Fault::Timeout, since(160, 160), Nanos(2_160), Some(Nanos::ZERO));

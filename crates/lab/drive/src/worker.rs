@@ -22,6 +22,7 @@ use crate::schedule::{ArrivalQueue, Budget};
 use crate::slice::{Among, LoopStart, Slice, StopFlag};
 use crate::slice_counts::{SliceCounts, Times};
 use crate::slice_run::{OneWay, SliceRun, SliceSetup, Source, TURN_MAX};
+use crate::stall_count::StallCount;
 use crate::{Fault, Observation};
 
 /// How long a slice waits for its connections before it starts without the missing ones.
@@ -227,7 +228,8 @@ impl<E: Engine> Worker<E> {
             rng: orders.seed.derive("loop", u64::from(self.index)).rng("phases"),
         };
         let continued = orders.slice.start != LoopStart::Fresh && !open_loop;
-        let counts = SliceCounts::new(open_loop, if continued { active } else { 0 });
+        let stalls = StallCount::new(orders.slice.stalled_after);
+        let counts = SliceCounts::new(open_loop, if continued { active } else { 0 }, stalls);
         let run = SliceRun::new(&mut self.conns, counts, times, setup);
         (&mut self.engine, run)
     }

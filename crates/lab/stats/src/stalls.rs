@@ -14,6 +14,10 @@ use statrs::distribution::{ContinuousCDF as _, Gamma};
 /// 30 blocks, it then covers at least 94%.
 const RARE_BELOW: f64 = 20.0;
 
+/// From this number on, some of those that make a p99 were met: in simulations that count as few only
+/// half as many, 6% of the intervals end below it.
+const FEW_BELOW: f64 = 60.0;
+
 /// Stalls that were not met may be longer than the longest, but not by more than this factor. With it,
 /// at least 96% of the intervals of p99 hold it for the kinds of servers of the zoo that stop, with 1.0
 /// 76% of those with stops at random times (`crates/dev/zoo/src/slices.rs`).
@@ -62,9 +66,10 @@ impl Stalls {
 
     /// The value that the quantile `q` of a latency may reach if stalls delayed these shares of the
     /// requests, and the longest that was met took `longest`: a stall delays the requests that are due
-    /// meanwhile by equally distributed times. Zero if stalls are not rare, or delay too few requests.
+    /// meanwhile by equally distributed times. Zero if stalls are not few, or delay too few requests.
     pub fn quantile_at_most(&self, q: f64, longest: f64, alpha: f64) -> f64 {
-        let share = if self.are_rare() { self.interval(alpha).1.min(1.0) } else { 0.0 };
+        let are_few = self.largest > 0.0 && self.effective() < FEW_BELOW;
+        let share = if are_few { self.interval(alpha).1.min(1.0) } else { 0.0 };
         let longest = longest * self.longer(alpha);
         if share > 1.0 - q { longest * (1.0 - (1.0 - q) / share) } else { 0.0 }
     }
@@ -145,7 +150,8 @@ mod tests {
         let at_most = unseen.quantile_at_most(0.99, 0.66, 0.05);
         assert!((at_most - 1.5 * 0.66 * (1.0 - 0.01 / 0.6529)).abs() < 1e-3, "{at_most}");
         assert_eq!(equal(0, 0.002).quantile_at_most(0.99, 0.66, 0.05), 0.0, "at most 0.7%");
-        assert_eq!(equal(30, 0.01).quantile_at_most(0.99, 0.66, 0.05), 0.0, "not rare");
+        assert!(equal(59, 0.01).quantile_at_most(0.99, 0.66, 0.05) > 0.66);
+        assert_eq!(equal(60, 0.01).quantile_at_most(0.99, 0.66, 0.05), 0.0, "not few");
     }
 
     #[test]

@@ -59,6 +59,7 @@ fn slice(mode: Mode) -> Slice {
         window: Nanos::from_millis(300),
         requests: None,
         drain: Nanos::from_secs(20),
+        stalled_after: None,
     }
 }
 

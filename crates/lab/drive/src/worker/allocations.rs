@@ -28,6 +28,7 @@ fn orders(requests: u64, open: bool) -> Orders {
         window: Nanos::ZERO,
         requests: Some(requests),
         drain: Nanos::from_secs(60),
+        stalled_after: None,
     };
     // One step for the whole slice, because the list of steps grows with time, not with requests.
     Orders { step: Nanos::from_secs(3600), ..Orders::of_one_thread(slice, expected) }

@@ -126,6 +126,7 @@ pub(crate) fn for_ms(lead_in: u64, window: u64) -> Slice {
         window: Nanos::from_millis(window),
         requests: None,
         drain: Nanos::from_secs(20),
+        stalled_after: None,
     }
 }
 

@@ -205,6 +205,7 @@ fn slice(open: bool, requests: Option<u64>) -> Slice {
         window: Nanos::from_millis(3),
         requests,
         drain: Nanos::from_millis(2),
+        stalled_after: None,
     }
 }
 
