@@ -66,7 +66,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         session: &Session<impl Disk>,
         now: Now,
     ) -> Result<Engine<S>, EngineError> {
-        let Session { journal, batches, windows } = session;
+        let Session { journal, batches, windows, .. } = session;
         let mut engine = Engine {
             state: State::Open(Pace::Behind(Behind::new(journal.last())), Goal::Follow),
             outgoing: Outgoing::new(Some(batches.clone()), now.passed),

@@ -45,6 +45,8 @@ pub struct Session<D> {
     pub batches: Batches,
     /// The windows record of the last batch that the store has, if any.
     pub windows: Option<Vec<u8>>,
+    /// The positions that are [missing](Journal::missing) after those that the store has.
+    pub missing: Vec<RangeInclusive<u64>>,
 }
 
 /// Begins a session with a new writer: the first of `writers`, or a later one if another process
@@ -111,7 +113,11 @@ pub fn begin<D: Disk>(
         journal.skip_to(upto)?;
         batches.note(&mut journal)?;
         match store.apply_all(&claims, &mut Nothing) {
-            Ok(_) => return Ok(Session { journal, batches, windows }),
+            Ok(_) => {
+                let missing = journal.missing().iter().filter(|missing| upto < *missing.end());
+                let missing = missing.cloned().collect();
+                return Ok(Session { journal, batches, windows, missing });
+            }
             Err(StoreError::Overtaken) => {
                 let (writer, number) = batches.claim();
                 noted.push(Noted { writer, number, upto, windows });

@@ -60,6 +60,8 @@ const BATCH_TICK: Duration = Duration::from_millis(2);
 pub enum Event<'a> {
     /// It listens on these addresses.
     Listening(&'a [Address]),
+    /// Messages are missing in the journal: those from the first to the second position.
+    Missing(u64, u64),
     /// It does not listen yet, because the record is not available for this reason.
     Unavailable(&'a str),
     /// Another process has taken over.
@@ -535,6 +537,9 @@ async fn serve(
                 tasks.spawn(listener.run(ingest, phases));
             }
         }
+    }
+    for missing in ingest.state.take_missing() {
+        tell(Event::Missing(*missing.start(), *missing.end()));
     }
     tell(Event::Listening(&addresses));
     // Does nothing without systemd. After a restart the main process has a new id.

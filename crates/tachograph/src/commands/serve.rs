@@ -130,6 +130,10 @@ fn tell(event: Event<'_>) {
                 }
             }
         }
+        Event::Missing(first, last) => output::note(&format!(
+            "the journal lacks its records {first} to {last}: none was acknowledged if an earlier \
+             process was killed while its disk failed; otherwise the disk has damaged them"
+        )),
         Event::Unavailable(why) => {
             output::note(&format!("not listening yet, retrying every second: {why}"));
         }

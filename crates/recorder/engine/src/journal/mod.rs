@@ -27,7 +27,8 @@
 //!   bytes that the system counts as written although they are not, and no later sync makes them
 //!   durable. They are of the last commit, because nothing is appended after a failed one. So a process
 //!   appends nothing to a file of an earlier one: it begins another, which says how many records before
-//!   its first may be lost. None of them was acknowledged, unless the disk damaged them.
+//!   its first may be lost. None of them was acknowledged, unless the disk damaged them, which looks
+//!   the same: those that are not there are [named](Journal::missing).
 //! - In any other file an incomplete record is damage, and an error.
 //! - A file is begun under another name, and gets its own once its header is durable. So a file
 //!   without records is one that could not be used: it is removed, and the file before it goes on,
@@ -35,6 +36,7 @@
 //! - Files are removed one by one, the oldest first, so no other positions are missing.
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 mod follow;
@@ -131,6 +133,7 @@ pub struct Journal<D = Folder> {
     /// The position of the last record that is on disk.
     committed: u64,
     tail: Tail,
+    missing: Vec<RangeInclusive<u64>>,
 }
 
 /// A file: the position of its first record, and its length up to the last commit.
@@ -189,6 +192,7 @@ impl<D: Disk> Journal<D> {
         // The first record of the last commit.
         let mut begun = 0;
         let mut bytes = Vec::new();
+        let mut missing = Vec::new();
         for (number, file) in files[..with_records].iter().enumerate() {
             let mut reads = Reads::new(file.first);
             let lost = reads.header(&mut disk)?;
@@ -200,6 +204,7 @@ impl<D: Disk> Journal<D> {
                 return Err(JournalError::Damaged { path: disk.path(&name), last }.into());
             }
             let mut at = file.first - 1;
+            missing.extend(last.filter(|last| *last < at).map(|last| last + 1..=at));
             begun = file.first;
             let next = loop {
                 match reads.record(&mut disk, at + 1, &mut bytes)? {
@@ -233,7 +238,8 @@ impl<D: Disk> Journal<D> {
             _ => Tail::Clean,
         };
         let (pending, committed) = (Vec::new(), last);
-        let mut journal = Journal { disk, file_bytes, files, pending, last, committed, tail };
+        let mut journal =
+            Journal { disk, file_bytes, files, pending, last, committed, tail, missing };
         if journal.files.is_empty() {
             journal.begin(1, 0)?;
         }
@@ -374,6 +380,12 @@ impl<D: Disk> Journal<D> {
     /// The position of the last record, committed or not; 0 if there never was one.
     pub fn last(&self) -> u64 {
         self.last
+    }
+
+    /// The positions that are missing in the middle, because a process was killed after a failed sync,
+    /// or because the disk has damaged the last commit of an earlier process.
+    pub fn missing(&self) -> &[RangeInclusive<u64>] {
+        &self.missing
     }
 
     /// Whether records of a failed commit may come back after a crash, because they could not be cut

@@ -137,6 +137,7 @@ fn what_an_earlier_process_could_not_sync_takes_nothing_along_that_came_later() 
         fs::write(&earlier, &whole[..length]).unwrap();
         let (journal, found) = open(folder.path()).unwrap();
         assert_eq!((journal.last(), found), (31, [records(1..=27), records(29..=31)].concat()));
+        assert_eq!(journal.missing(), [28..=28]);
         for after in [0, 26, 27, 28] {
             let mut follower = Follower::new(Folder::new(folder.path()), after);
             let mut followed = Vec::new();

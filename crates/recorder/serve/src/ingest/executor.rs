@@ -37,7 +37,8 @@ pub(super) fn run(
 ) -> Result<(), ServeError> {
     let mut store = store::open(&options.place)?;
     retain(&mut *store, options)?;
-    let session = begin(&mut *store, &options.journal)?;
+    let mut session = begin(&mut *store, &options.journal)?;
+    state.set_missing(std::mem::take(&mut session.missing));
     if let Some(expired_us) = store.known_times()?.expired_us {
         state.compare_clock(&expired_us);
     }

@@ -35,6 +35,8 @@ pub(crate) struct State {
     store_error: Mutex<Option<String>>,
     /// The last error of the journal, until it accepts a message.
     journal_error: Mutex<Option<String>>,
+    /// Positions of the journal that are missing, until a person has been told.
+    missing: Mutex<Vec<RangeInclusive<u64>>>,
     /// Since when the journal's disk has been at work, as [`Moment::passed_us`]; 0 if it is not.
     busy_us: AtomicI64,
     /// Which time it is.
@@ -56,6 +58,7 @@ impl Default for State {
             is_flushed: AtomicBool::default(),
             store_error: Mutex::default(),
             journal_error: Mutex::default(),
+            missing: Mutex::default(),
             busy_us: AtomicI64::default(),
             clock: Mutex::new(Clock::new(moment())),
             ended: Notify::default(),
@@ -100,6 +103,15 @@ impl State {
 
     pub(super) fn set_store_error(&self, error: Option<String>) {
         *self.store_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    /// The positions of the journal that are missing, once.
+    pub(crate) fn take_missing(&self) -> Vec<RangeInclusive<u64>> {
+        std::mem::take(&mut *self.missing.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn set_missing(&self, missing: Vec<RangeInclusive<u64>>) {
+        *self.missing.lock().unwrap_or_else(PoisonError::into_inner) = missing;
     }
 
     pub(super) fn set_journal_error(&self, error: Option<String>) {
