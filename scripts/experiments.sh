@@ -140,7 +140,7 @@ done
 
 # The index of the folder, one line per page.
 {
-  printf '# Results\n\nEach page is one experiment, run in short form by `make experiments`: question, answer, charts, published figures and ours, machine and command.\n\n'
+  printf '# Results\n\nEach page is one experiment, run in short form by `make experiments`: question, answer, charts, published figures and ours, machine and command. A page that was measured by an older version of [the method](../method.md) says so: newer ones may give other figures and verdicts.\n\n'
   for file in "$results"/*.md; do
     [ "$(basename "$file")" = README.md ] && continue
     title=$(sed -n '1s/^# //p' "$file")

@@ -7,9 +7,8 @@ use store::{Postgres, Sqlite, Store, Writer};
 use crate::failures::{count, requests, total};
 use crate::place::server;
 
-/// The runs of earlier versions, which stored sentences first, and then a column for each fact.
-const RUNS_1: &str = include_str!("../schemas/runs-1.sqlite.sql");
-const RUNS_2: &str = include_str!("../schemas/runs-2.sqlite.sql");
+/// A table of runs that this version does not know.
+const OTHER_RUNS: &str = "CREATE TABLE run (other TEXT);";
 
 /// Records a count of 3.
 fn record(store: &mut dyn Store) {
@@ -20,8 +19,7 @@ fn record(store: &mut dyn Store) {
 
 #[test]
 fn series_are_used_beside_runs_of_any_version_and_leave_them_alone() {
-    let later = "CREATE TABLE run (later TEXT);";
-    for (runs, version) in [("", 0), (RUNS_1, 1), (RUNS_2, 2), (later, 7)] {
+    for (runs, version) in [("", 0), (OTHER_RUNS, 1), (OTHER_RUNS, 7)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record.sqlite");
         let db = recordfile::open(&path).unwrap();
