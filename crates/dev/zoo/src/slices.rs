@@ -606,9 +606,9 @@ mod tests {
 
     #[test]
     fn the_p99_of_a_server_that_stops_was_too_low_in_a_quarter_of_the_comparisons() {
-        for kind in [Kind::Stops, Kind::Lock, Kind::Mixture] {
+        for kind in [Kind::Stops, Kind::Lock] {
             let (mut intervals, mut too_low, mut too_high) = (0.0, [0.0; 2], 0.0);
-            for number in 0..12 {
+            for number in 0..10 {
                 let behaviour = kind.draw(Seed(103).derive(kind.name(), number)).behaviour;
                 let of = Subject::CONNECTIONS;
                 let capacity_per_s = behaviour.throughput_per_s(of);
@@ -634,7 +634,7 @@ mod tests {
             }
             let [without, with] = too_low.map(|number| number / intervals);
             let name = kind.name();
-            assert!(intervals > 110.0, "{name}: {intervals}");
+            assert!(intervals > 90.0, "{name}: {intervals}");
             assert!(without > 0.05, "{name}: {without}");
             assert!(with < 0.05 && too_high / intervals < 0.05, "{name}: {with}, {too_high}");
         }

@@ -13,7 +13,6 @@ use crate::lead_in::{shortest_lead_in, slice_of};
 use crate::machine_activity::kept_rounds;
 use crate::pace::Pace;
 use crate::running_variant::{RunningVariant, Setting, StartSeeds, VariantResult};
-use crate::stalls::Stalls;
 use crate::trial_sum::TrialSum;
 use crate::watch::{Doing, Event, Watcher};
 
@@ -34,8 +33,8 @@ pub(crate) struct BlockPlan<'a> {
     pub(crate) offers: Vec<SettledOffer>,
     pub(crate) warmup: Nanos,
     pub(crate) pace: Pace,
-    /// The stalls known so far, which say what a stall is.
-    pub(crate) stalls: &'a Stalls,
+    /// A request of each variant that takes longer than this is stalled.
+    pub(crate) stalled_after: Vec<Nanos>,
     pub(crate) seed: Seed,
 }
 
@@ -274,7 +273,7 @@ fn run_group(
             let shortest = shortest_lead_in(offer.mode, start, mean);
             let lead_in = plan.pace.lead_in_of(offer.offer, mean).max(shortest);
             let mut slice = slice_of(&variants[v], offer.mode, start, length, lead_in);
-            slice.stalled_after = Some(plan.stalls.after(v));
+            slice.stalled_after = Some(plan.stalled_after[v]);
             if plan.part.schedule.one_slice {
                 (slice.lead_in, slice.window) = (Nanos::ZERO, length);
             }

@@ -343,7 +343,7 @@ impl<'a> PartRunner<'a> {
         cool_down(machines, &self.setting.stop);
         machines.sync();
         let plan = BlockPlan {
-            stalls: &progress.stalls,
+            stalled_after: progress.stalls.after(),
             part: &progress.plan,
             variants: progress.able.clone(),
             offers: self.windows(progress, deadline),

@@ -72,9 +72,9 @@ impl Stalls {
         stalls
     }
 
-    /// A request of a variant that takes longer than this is stalled.
-    pub(crate) fn after(&self, variant: usize) -> Nanos {
-        self.0[variant].long
+    /// A request of each variant that takes longer than this is stalled.
+    pub(crate) fn after(&self) -> Vec<Nanos> {
+        self.0.iter().map(|of| of.long).collect()
     }
 
     /// Adds a block.
