@@ -364,7 +364,8 @@ pub enum Fact {
         lost: stats::Stalls,
         /// What they delayed in the open loop, in shares of its requests.
         delayed: stats::Stalls,
-        /// Number of stalls in the measured slices of the closed loop.
+        /// Number of stalls in the measured slices of the closed loop, or of the open one if only
+        /// its percentiles are concerned.
         measured: u32,
         /// The longest request under any load.
         #[serde(rename = "longest_ns")]

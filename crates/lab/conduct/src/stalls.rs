@@ -94,14 +94,12 @@ impl Stalls {
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let of_variant = |(v, of): (usize, &OfVariant)| {
             let (lost, delayed) = (of.lost(), of.delayed());
-            let fact = Fact::RareStalls {
-                lost,
-                delayed,
-                measured: of.lost.by_stalls.len() as u32,
-                longest: of.longest + of.long,
-            };
-            let matters = lost.margins(ALPHA).largest() >= MARGIN_MIN
-                || delayed.quantile_at_most(0.99, 1.0, ALPHA) > 0.0;
+            let cost = lost.margins(ALPHA).largest() >= MARGIN_MIN;
+            let few = if cost { &of.lost } else { &of.delayed };
+            let measured = few.by_stalls.len() as u32;
+            let longest = of.longest + of.long;
+            let fact = Fact::RareStalls { lost, delayed, measured, longest };
+            let matters = cost || delayed.quantile_at_most(0.99, 1.0, ALPHA) > 0.0;
             matters.then(|| Finding::of_variant(Severity::Note, v, fact))
         };
         self.0.iter().enumerate().filter_map(of_variant).collect()
