@@ -49,14 +49,16 @@ pub fn shortfalls(run: &Run) -> Vec<String> {
         return Vec::new();
     }
     let stopped = run.state == RunState::Interrupted;
-    let of_part = |part: &Part| {
-        let words = shortfall(part, stopped)?;
-        Some(match run.parts.len() {
-            1 => words,
-            _ => format!("{}: {words}", part.name),
-        })
-    };
+    let of_part = |part: &Part| Some(named(run, part, shortfall(part, stopped)?));
     run.parts.iter().filter_map(of_part).collect()
+}
+
+/// Words about a part, with its name if there are others.
+fn named(run: &Run, part: &Part, words: String) -> String {
+    match run.parts.len() {
+        1 => words,
+        _ => format!("{}: {words}", part.name),
+    }
 }
 
 fn shortfall(part: &Part, stopped: bool) -> Option<String> {
@@ -102,11 +104,7 @@ pub fn reasons(run: &Run) -> Vec<String> {
         reasons.extend(view::state_in_words(run).map(|(word, rest)| format!("{word}: {rest}")));
     }
     for part in &run.parts {
-        let of_part = of_part(part).into_iter();
-        reasons.extend(of_part.map(|reason| match run.parts.len() {
-            1 => reason,
-            _ => format!("{}: {reason}", part.name),
-        }));
+        reasons.extend(of_part(part).into_iter().map(|reason| named(run, part, reason)));
     }
     reasons
 }
@@ -204,8 +202,8 @@ pub(crate) fn is_void(part: &Part, variant: usize, metric: Metric) -> bool {
     })
 }
 
-/// The metrics in a variant's row of a table.
-const SHOWN: [Metric; 5] =
+/// All metrics, in the order of their columns in a table.
+pub(crate) const METRICS: [Metric; 5] =
     [Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu, Metric::Memory];
 
 /// Which figures of a table are invalid; `None` if all are valid.
@@ -215,7 +213,7 @@ pub(crate) fn void_in_words(part: &Part) -> Option<String> {
     let compared = |metric: &Metric| {
         part.comparisons.is_empty() || part.comparisons.iter().any(|c| c.metric == *metric)
     };
-    let metrics = || SHOWN.into_iter().filter(compared);
+    let metrics = || METRICS.into_iter().filter(compared);
     let void = |variant: usize| -> Vec<Metric> {
         metrics().filter(|metric| is_void(part, variant, *metric)).collect()
     };
