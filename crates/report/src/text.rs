@@ -199,11 +199,22 @@ pub(crate) fn bandwidth(bytes_per_s: f64) -> String {
 pub(crate) fn size(bytes: f64) -> String {
     let text = base::Bytes(bytes.max(0.0).round() as u64).to_string();
     match text.split_once(' ') {
-        Some((number, unit)) if number.contains('.') => {
-            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
-        }
-        _ => text,
+        Some((number, unit)) => format!("{} {unit}", without_zeros(number)),
+        None => text,
     }
+}
+
+/// A number without zeros at the end of its decimals.
+pub(crate) fn without_zeros(number: &str) -> &str {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    }
+}
+
+/// The unit of a number's second digit, at least 1.
+pub(crate) fn second_digit(value: f64) -> f64 {
+    10f64.powf(value.max(1.0).log10().floor() - 1.0).max(1.0)
 }
 
 /// A ratio and its interval: `1.12×` and `1.10–1.13`, or `≥ 1.10`; more digits for a narrow
