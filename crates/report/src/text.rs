@@ -251,6 +251,11 @@ pub(crate) fn capitalised(text: &str) -> String {
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
+/// Words as a sentence: with a capital letter and a full stop.
+pub(crate) fn sentence(words: &str) -> String {
+    capitalised(words) + "."
+}
+
 /// A command line that a shell parses into these arguments.
 pub(crate) fn shell(arguments: &[String]) -> String {
     shell_words::join(arguments)
