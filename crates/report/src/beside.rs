@@ -5,7 +5,8 @@ use record::{Part, Run, RunKind};
 use stats::Estimate;
 
 use crate::load::LoadReport;
-use crate::text::{Style, fit, left, right, time, wrap};
+use crate::page::Page;
+use crate::text::{Style, Tone, fit, indented, left, right, time};
 use crate::{caveat, figures, setting, validity, view};
 
 /// Width of the column of a run's figures.
@@ -15,62 +16,57 @@ const NAMES: usize = 14;
 
 /// Two runs side by side for a terminal or a pipe, ending in a newline.
 pub fn beside(a: &Run, b: &Run, style: &Style) -> String {
-    let columns = style.columns();
-    let mut lines = Vec::new();
+    let mut page = Page::new(style);
     for (letter, run) in [("A", a), ("B", b)] {
-        let when = run.started.strftime("%Y-%m-%d %H:%M UTC");
-        lines.push(format!("{}  {}  {when}", style.bold(letter), run.id));
-        let about = format!(
-            "{}; {}",
-            asked(run),
-            run.parts.first().map(|p| load(run, p)).unwrap_or_default()
-        );
-        lines.extend(
-            wrap(&about, columns.saturating_sub(3), 0).iter().map(|line| format!("   {line}")),
-        );
-        if validity::is_invalid(run) {
-            lines.push(style.bad("   INVALID: do not use these figures."));
-        }
+        head(&mut page, letter, run);
     }
     let pairs = pairs(a, b);
     for (name, of_a, of_b) in &pairs {
-        lines.push(String::new());
-        let head = ["A", "B"].map(|letter| right(letter, FIGURES)).concat();
-        lines.push(style.bold(&fit(name, columns)));
-        lines.push(style.dim(&format!("{}{head}{}", left("", NAMES), right("B ÷ A", 9))));
-        for (row, a, b) in rows(*of_a, *of_b) {
-            let marks = [*of_a, *of_b].map(|of| mark(row, of));
-            let ratio = b.value / a.value;
-            let known = ratio.is_finite() && marks.iter().all(|mark| mark.is_empty());
-            let ratio = if known { format!("{ratio:.2}×") } else { "–".to_owned() };
-            let cells = [(of_a.0, a, marks[0]), (of_b.0, b, marks[1])]
-                .map(|(part, e, mark)| right(&(cell(row, part, &e) + mark), FIGURES));
-            lines.push(format!(
-                "{}{}{}",
-                left(row.name(part_is_bulk(of_a.0)), NAMES),
-                cells.concat(),
-                right(&ratio, 9)
-            ));
+        table(&mut page, name, *of_a, *of_b);
+    }
+    for (letter, run) in [("A", a), ("B", b)] {
+        for words in run.parts.iter().filter_map(caveat::footnote) {
+            page.paragraph(Tone::Warn, 2, format!("{letter}: {words}."));
         }
     }
-    let footnotes = [("A", a), ("B", b)].into_iter().flat_map(|(letter, run)| {
-        let of_run = run.parts.iter().filter_map(caveat::footnote);
-        of_run.map(move |words| format!("{letter}: {words}."))
-    });
-    for words in footnotes {
-        lines.extend(wrap(&words, columns, 2).iter().map(|line| style.warn(line)));
-    }
-    lines.push(String::new());
+    page.blank();
     if pairs.is_empty() {
         let words = "These runs have no variant in common that both measured.";
-        lines.extend(wrap(words, columns, 0));
+        page.paragraph(Tone::Plain, 0, words);
     }
-    lines.extend(wrap(&no_verdict(a, b), columns, 0).iter().map(|line| style.warn(line)));
-    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+    page.paragraph(Tone::Warn, 0, no_verdict(a, b));
+    page.finish()
 }
 
-fn part_is_bulk(part: &Part) -> bool {
-    part.is_bulk()
+fn head(page: &mut Page<'_>, letter: &str, run: &Run) {
+    let when = run.started.strftime("%Y-%m-%d %H:%M UTC");
+    page.line(format!("{}  {}  {when}", page.style.paint(Tone::Bold, letter), run.id));
+    let load = run.parts.first().map(|part| load(run, part)).unwrap_or_default();
+    page.line(indented(&format!("{}; {load}", asked(run)), 3, page.style.columns()));
+    if validity::is_invalid(run) {
+        page.line(page.style.paint(Tone::Bad, "   INVALID: do not use these figures."));
+    }
+}
+
+/// The figures of a pair of variants and their ratios.
+fn table(page: &mut Page<'_>, name: &str, of_a: Of<'_>, of_b: Of<'_>) {
+    let style = page.style;
+    page.blank();
+    page.line(style.paint(Tone::Bold, &fit(name, style.columns())));
+    let line = |name: &str, [a, b, ratio]: [&str; 3]| {
+        let figures = [a, b].map(|figure| right(figure, FIGURES)).concat();
+        format!("{}{figures}{}", left(name, NAMES), right(ratio, 9))
+    };
+    page.line(style.paint(Tone::Dim, &line("", ["A", "B", "B ÷ A"])));
+    for (row, a, b) in rows(of_a, of_b) {
+        let marks = [of_a, of_b].map(|of| mark(row, of));
+        let ratio = b.value / a.value;
+        let known = ratio.is_finite() && marks.iter().all(|mark| mark.is_empty());
+        let ratio = if known { format!("{ratio:.2}×") } else { "–".to_owned() };
+        let [a, b] = [(of_a, a, marks[0]), (of_b, b, marks[1])]
+            .map(|(of, estimate, mark)| cell(row, of.0, &estimate) + mark);
+        page.line(line(row.name(of_a.0.is_bulk()), [&a, &b, &ratio]));
+    }
 }
 
 /// The target or the question.

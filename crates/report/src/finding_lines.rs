@@ -25,6 +25,11 @@ impl FindingLine {
             None => self.words.clone(),
         }
     }
+
+    /// The line after its severity: `warning: unix is client-limited: …`.
+    pub(crate) fn labelled(&self) -> String {
+        format!("{}: {}", fact::severity(self.severity), self.line())
+    }
 }
 
 /// All findings of a part, most severe first.

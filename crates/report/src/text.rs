@@ -25,33 +25,32 @@ impl Style {
         self.width.clamp(40, 160)
     }
 
-    fn paint(&self, style: Ansi, text: &str) -> String {
-        if self.colour && !text.is_empty() {
-            format!("{}{text}{}", style.render(), style.render_reset())
-        } else {
-            text.to_owned()
+    /// The text in a tone, if colours are wanted.
+    pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
+        if !self.colour || text.is_empty() {
+            return text.to_owned();
         }
+        let style = match tone {
+            Tone::Plain => Ansi::new(),
+            Tone::Bold => Ansi::new().bold(),
+            Tone::Dim => Ansi::new().dimmed(),
+            Tone::Good => AnsiColor::Green.on_default().bold(),
+            Tone::Warn => AnsiColor::Yellow.on_default(),
+            Tone::Bad => AnsiColor::Red.on_default().bold(),
+        };
+        format!("{}{text}{}", style.render(), style.render_reset())
     }
+}
 
-    pub(crate) fn bold(&self, text: &str) -> String {
-        self.paint(Ansi::new().bold(), text)
-    }
-
-    pub(crate) fn dim(&self, text: &str) -> String {
-        self.paint(Ansi::new().dimmed(), text)
-    }
-
-    pub(crate) fn good(&self, text: &str) -> String {
-        self.paint(AnsiColor::Green.on_default().bold(), text)
-    }
-
-    pub(crate) fn warn(&self, text: &str) -> String {
-        self.paint(AnsiColor::Yellow.on_default(), text)
-    }
-
-    pub(crate) fn bad(&self, text: &str) -> String {
-        self.paint(AnsiColor::Red.on_default().bold(), text)
-    }
+/// What a text is to its reader.
+#[derive(Clone, Copy)]
+pub(crate) enum Tone {
+    Plain,
+    Bold,
+    Dim,
+    Good,
+    Warn,
+    Bad,
 }
 
 /// Width of a text without escape codes, in columns of a terminal.
