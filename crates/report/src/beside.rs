@@ -6,7 +6,7 @@ use stats::Estimate;
 
 use crate::load::LoadReport;
 use crate::page::Page;
-use crate::text::{Style, Tone, fit, indented, left, right, time};
+use crate::text::{self, Style, Tone, fit, indented, left, right, time};
 use crate::{caveat, figures, setting, validity, view};
 
 /// Width of the column of a run's figures.
@@ -58,14 +58,11 @@ fn table(page: &mut Page<'_>, name: &str, of_a: Of<'_>, of_b: Of<'_>) {
         format!("{}{figures}{}", left(name, NAMES), right(ratio, 9))
     };
     page.line(style.paint(Tone::Dim, &line("", ["A", "B", "B ÷ A"])));
-    for (row, a, b) in rows(of_a, of_b) {
-        let marks = [of_a, of_b].map(|of| mark(row, of));
-        let ratio = b.value / a.value;
-        let known = ratio.is_finite() && marks.iter().all(|mark| mark.is_empty());
+    for (a, b) in figures_of(of_a).iter().zip(&figures_of(of_b)) {
+        let ratio = b.estimate.value / a.estimate.value;
+        let known = ratio.is_finite() && a.is_comparable && b.is_comparable;
         let ratio = if known { format!("{ratio:.2}×") } else { "–".to_owned() };
-        let [a, b] = [(of_a, a, marks[0]), (of_b, b, marks[1])]
-            .map(|(of, estimate, mark)| cell(row, of.0, &estimate) + mark);
-        page.line(line(row.name(of_a.0.is_bulk()), [&a, &b, &ratio]));
+        page.line(line(a.name, [&a.words, &b.words, &ratio]));
     }
 }
 
@@ -131,55 +128,34 @@ fn pairs<'a>(a: &'a Run, b: &'a Run) -> Vec<(String, Of<'a>, Of<'a>)> {
         .collect()
 }
 
-/// A figure of both runs.
-#[derive(Clone, Copy, PartialEq)]
-enum Row {
-    Throughput,
-    Time(&'static str),
-    Cpu,
+/// A figure of one of the runs.
+struct Figure {
+    name: &'static str,
+    estimate: Estimate,
+    /// The figure with its interval and its mark: `1,120 (1,003–1,251)`.
+    words: String,
+    is_comparable: bool,
 }
 
-impl Row {
-    fn name(self, bulk: bool) -> &'static str {
-        match self {
-            Row::Throughput if bulk => "GB/s",
-            Row::Throughput => "requests/s",
-            Row::Time(name) => name,
-            Row::Cpu => "CPU/request",
-        }
-    }
-}
-
-fn rows(a: Of<'_>, b: Of<'_>) -> Vec<(Row, Estimate, Estimate)> {
-    let (Some(of_a), Some(of_b)) = (figures::of(a.0, a.1), figures::of(b.0, b.1)) else {
-        return Vec::new();
+fn figures_of((part, variant): Of<'_>) -> Vec<Figure> {
+    let Some(figures) = figures::of(part, variant) else { return Vec::new() };
+    let figure = |name, estimate, words: &dyn Fn(f64) -> String, mark: &str| {
+        let words = with_interval(part, &estimate, words) + mark;
+        Figure { name, estimate, words, is_comparable: mark.is_empty() }
     };
-    let mut rows = vec![
-        (Row::Throughput, of_a.throughput, of_b.throughput),
-        (Row::Time("p50"), of_a.times.p50_ns, of_b.times.p50_ns),
-        (Row::Time("p99"), of_a.times.p99_ns, of_b.times.p99_ns),
+    let throughput = |value: f64| view::throughput(part, value);
+    let mut all = vec![
+        figure(view::throughput_unit(part), figures.throughput, &throughput, ""),
+        figure("p50", figures.times.p50_ns, &time, figures.mark()),
+        figure("p99", figures.times.p99_ns, &time, figures.mark()),
     ];
-    rows.extend(of_a.cpu_ns.zip(of_b.cpu_ns).map(|(a, b)| (Row::Cpu, a, b)));
-    rows
+    all.extend(figures.cpu_ns.map(|cpu| figure("CPU/request", cpu, &time, "")));
+    all
 }
 
-/// The mark of a time that cannot be compared; empty for other figures.
-fn mark(row: Row, (part, variant): Of<'_>) -> &'static str {
-    match row {
-        Row::Time(_) if caveat::is_unsustained(part, variant) => caveat::UNSUSTAINED,
-        _ => "",
-    }
-}
-
-/// `1,120 (1,003–1,251)`; without an interval if there is none.
-fn cell(row: Row, part: &Part, estimate: &Estimate) -> String {
-    let words = |value: f64| match row {
-        Row::Throughput => view::throughput(part, value),
-        Row::Time(_) | Row::Cpu => time(value),
-    };
-    let interval = crate::text::interval(estimate, words).filter(|_| !view::few_blocks(part));
-    let value = crate::text::value(estimate, words);
-    match interval {
+fn with_interval(part: &Part, estimate: &Estimate, words: &dyn Fn(f64) -> String) -> String {
+    let value = text::value(estimate, words);
+    match text::interval(estimate, words).filter(|_| !view::few_blocks(part)) {
         Some(interval) => format!("{value} ({interval})"),
         None => value,
     }
