@@ -12,8 +12,6 @@ pub struct Strips {
     pub title: String,
     /// Summary in words, for screen readers.
     pub description: String,
-    /// Format of a rate per second.
-    pub format: Format,
     /// Shortest length of the time axis in seconds, which gives several charts the same scale.
     pub span_s: f64,
     /// The variants, top to bottom.
@@ -69,7 +67,7 @@ pub fn strips(data: &Strips, width: u32) -> Svg {
     for strip in &data.strips {
         let bottom = top + HEAD + STRIP;
         let y = Scale::linear(0.0, highest * 1.05, bottom, top + HEAD);
-        draw_strip(&mut canvas, data, strip, &x, &y, top, right);
+        draw_strip(&mut canvas, strip, &x, &y, top, right);
         top = bottom + 12.0;
     }
     let ticks = x.ticks(if width < 500 { 4 } else { 8 });
@@ -82,22 +80,14 @@ pub fn strips(data: &Strips, width: u32) -> Svg {
     canvas.finish(top + 26.0)
 }
 
-fn draw_strip(
-    canvas: &mut Canvas,
-    data: &Strips,
-    strip: &Strip,
-    x: &Scale,
-    y: &Scale,
-    top: f64,
-    right: f64,
-) {
+fn draw_strip(canvas: &mut Canvas, strip: &Strip, x: &Scale, y: &Scale, top: f64, right: f64) {
     let bottom = top + HEAD + STRIP;
     let room = (right / 6.6) as usize - strip.total.chars().count().min((right / 6.6) as usize) - 6;
     canvas.mark("mark", strip.series, (6.0, top + 10.0), 4.5, "");
     canvas.text("strong", 18.0, top + 14.0, &fit(&strip.name, room));
     canvas.text("muted end small", right, top + 14.0, &strip.total);
     let ticks = Some(y.ticks(2)).filter(|ticks| ticks.len() > 1).unwrap_or_else(|| y.ticks(4));
-    canvas.grid(y, &ticks, data.format, LEFT, right);
+    canvas.grid(y, &ticks, Format::Rate, LEFT, right);
     let mut start = 0.0;
     for (block, counts, steps) in &strip.trials {
         let end = start + steps.len() as f64 * strip.step_s;

@@ -194,17 +194,12 @@ fn dots(
 
 /// Times by percentile; `None` without any histogram.
 pub(crate) fn quantiles(part: &Part) -> Option<Quantiles> {
-    let curves: Vec<Curve> = part
-        .variants
-        .iter()
-        .enumerate()
-        .map(|(series, _)| Curve {
-            name: timed_name(part, series),
-            series,
-            points: curve(part, series),
-        })
-        .filter(|curve| !curve.points.is_empty())
-        .collect();
+    let curve = |series| {
+        let (name, points) = (timed_name(part, series), curve(part, series));
+        Curve { name, series, points }
+    };
+    let curves = (0..part.variants.len()).map(curve);
+    let curves: Vec<Curve> = curves.filter(|curve| !curve.points.is_empty()).collect();
     let p99 = |index: usize| {
         let p99 = view::latency_summary(part, index)?.p99_ns.value;
         Some(format!("{} 99% within {}", part.variants[index].name, time(p99)))
@@ -214,7 +209,6 @@ pub(crate) fn quantiles(part: &Part) -> Option<Quantiles> {
         title: "Times by percentile".to_owned(),
         description: format!("{}: {}.", view::times_in_words(part), words.join(", ")),
         unit: view::times_in_words(part),
-        format: Format::Time,
         curves,
     })
 }
@@ -262,7 +256,6 @@ fn of_part(part: &Part) -> Option<Strips> {
     (!strips.is_empty()).then(|| Strips {
         title: "Requests per second through the time under load".to_owned(),
         description: words.join(". "),
-        format: Format::Rate,
         span_s: 0.0,
         strips,
     })
