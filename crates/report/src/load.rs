@@ -54,28 +54,16 @@ impl<'a> LoadReport<'a> {
         Account { index: 0, name, ledger, disrupted: false }
     }
 
-    /// The load in words: `10 connections, closed loop`.
-    fn load(&self) -> String {
-        setting::load(&self.part.load, &[(self.trial.offer, self.trial.offered_per_s)])
-    }
-
     /// Load and client in a line: `10 connections, closed loop, client not pinned, measured for 5 s`.
     pub(crate) fn setting(&self) -> String {
-        format!(
-            "{}, {}, measured for {}",
-            self.load(),
-            setting::client_layout(&self.part.layout),
-            self.duration()
-        )
+        let Trial { offer, offered_per_s, window, .. } = self.trial;
+        let load = setting::load(&self.part.load, &[(*offer, *offered_per_s)]);
+        format!("{load}, {}, measured for {window}", setting::client_layout(&self.part.layout))
     }
 
     /// The times in the report: latency of an open loop, service time of a closed one.
     pub(crate) fn times(&self) -> &'a Distribution {
         view::times(self.trial)
-    }
-
-    fn duration(&self) -> Nanos {
-        self.trial.window
     }
 
     /// Busy share of the busiest client thread; `None` if unknown, and for threads that spin, which
@@ -98,7 +86,7 @@ impl<'a> LoadReport<'a> {
     }
 
     fn per_second(&self, count: u64) -> f64 {
-        let seconds = self.duration().as_secs_f64();
+        let seconds = self.trial.window.as_secs_f64();
         if seconds == 0.0 { 0.0 } else { count as f64 / seconds }
     }
 

@@ -1,5 +1,7 @@
 //! A run as GitHub-flavoured Markdown, to paste into an issue or a README.
 
+use std::collections::BTreeSet;
+
 use record::{Metric, Part, Run, Variant};
 
 use crate::finding_lines::FindingLine;
@@ -54,7 +56,7 @@ fn page(run: &Run, folder: Option<&str>) -> String {
         }
         out += &part_section(run, part, &embed(Some(&part.name)));
     }
-    out += &paragraph(&format!("Machine: {}.", machine::line(run)));
+    out += &paragraph(&format!("Machine: {}.", machine::words(&run.machine)));
     out += &list(place::lines(run).iter().map(|line| escape(line)));
     if let Some(setting::Waking { brief, why }) = setting::waking(run) {
         out += &details(&escape(&capitalised(&brief)), &paragraph(&why));
@@ -106,17 +108,12 @@ fn image(picture: &Picture, folder: &str) -> String {
 }
 
 fn answers(run: &Run) -> String {
-    let lines = verdict::answer(run);
-    let line = |answer: &AnswerLine<'_>| match answer.part {
-        "" => format!("- {}.\n", escape(&answer.words)),
-        part => format!("- **{}**: {}.\n", escape(part), escape(&answer.words)),
+    let line = |answer: &AnswerLine<'_>| {
+        format!("**{}**: {}.", escape(answer.part), escape(&answer.words))
     };
-    match lines.as_slice() {
-        [] => String::new(),
-        [one] if one.part.is_empty() => {
-            format!("**{}.**\n\n", escape(&one.words))
-        }
-        lines => lines.iter().map(line).collect::<String>() + "\n",
+    match verdict::answer(run).as_slice() {
+        [one] => format!("**{}.**\n\n", escape(&one.words)),
+        lines => list(lines.iter().map(line)),
     }
 }
 
@@ -302,11 +299,9 @@ fn other_published(part: &Part) -> String {
         let name = p.variant.as_ref().map_or_else(String::new, |name| format!("{name}: "));
         escape(&format!("published: {name}{}", p.figure))
     }));
-    let mut sources: Vec<&str> = part.published.iter().map(|p| p.source.as_str()).collect();
-    sources.sort_unstable();
-    sources.dedup();
+    let sources: BTreeSet<&str> = part.published.iter().map(|p| p.source.as_str()).collect();
     if !sources.is_empty() {
-        let sources = sources.join("; ");
+        let sources = Vec::from_iter(sources).join("; ");
         let words = format!("Published: {sources}. Machines differ, so compare only ratios.");
         out += &paragraph(&words);
     }

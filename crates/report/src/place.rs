@@ -43,13 +43,11 @@ pub(crate) fn layout(layout: &Layout) -> Option<String> {
 
 /// A line about each other machine of a run, and one about the beginnings of several clients.
 pub(crate) fn lines(run: &Run) -> Vec<String> {
+    let machines = run.parts.iter().flat_map(|part| &part.layout.machines);
+    let others = machines.filter(|place| place.name.is_some()).map(line);
+    let links = run.parts.iter().flat_map(|part| &part.layout.links).map(link_line);
     let mut lines: Vec<String> = Vec::new();
-    for layout in run.parts.iter().map(|part| &part.layout) {
-        let others = layout.machines.iter().filter(|place| place.name.is_some()).map(line);
-        lines.extend(others.filter(|line| !lines.contains(line)).collect::<Vec<_>>());
-    }
-    for link in run.parts.iter().flat_map(|part| &part.layout.links) {
-        let line = link_line(link);
+    for line in others.chain(links) {
         if !lines.contains(&line) {
             lines.push(line);
         }

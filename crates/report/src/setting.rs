@@ -177,9 +177,7 @@ pub(crate) fn blocks(part: &Part) -> String {
 
 /// Load, layout and blocks of a part in one line.
 pub(crate) fn line(part: &Part) -> String {
-    let mut words = vec![load(&part.load, &offers(part))];
-    words.push(part_layout(part));
-    words.push(blocks(part));
+    let mut words = vec![load(&part.load, &offers(part)), part_layout(part), blocks(part)];
     if part.quick {
         words.push("shortened for a quick look".to_owned());
     }

@@ -316,7 +316,7 @@ fn changed(page: &mut Page<'_>, run: &Run) {
 fn foot(page: &mut Page<'_>, run: &Run) {
     const MARGIN: usize = 13;
     page.blank();
-    page.beside(MARGIN, "machine", Tone::Plain, &machine::line(run));
+    page.beside(MARGIN, "machine", Tone::Plain, &machine::words(&run.machine));
     for line in place::lines(run).into_iter().chain(setting::waking(run).map(|w| w.brief)) {
         page.beside(MARGIN, "", Tone::Plain, &line);
     }

@@ -1,5 +1,7 @@
 //! What the findings forbid: verdicts, figures, or the whole run.
 
+use std::collections::BTreeSet;
+
 use record::{Comparison, Metric, Part, Run, RunKind, RunState};
 use stats::Verdict;
 
@@ -177,11 +179,8 @@ pub(crate) fn with_forbidden(part: &Part, mut lines: Vec<FindingLine>) -> Vec<Fi
 /// The metrics whose verdicts these findings forbid.
 fn forbidden(part: &Part, findings: &[u32]) -> Vec<Metric> {
     let touched = |c: &&Comparison| is_refused(c) && c.because.iter().any(|i| findings.contains(i));
-    let mut metrics: Vec<Metric> =
-        part.comparisons.iter().filter(touched).map(|c| c.metric).collect();
-    metrics.sort_unstable();
-    metrics.dedup();
-    metrics
+    let metrics = part.comparisons.iter().filter(touched).map(|c| c.metric);
+    metrics.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Whether a variant's figure of this metric is invalid.
