@@ -11,16 +11,13 @@ use crate::json_parts::{
     distribution_json, finding_json, ledger_json, load_json, served_by_json, state_json,
 };
 use crate::ledger::{self as equations, Account};
-use crate::page::Page;
+use crate::page::{LABEL, Page};
 use crate::text::{Style, Tone, bandwidth, fit, left, plural, right, width};
 use crate::validity::RunVerdict;
 use crate::{caveat, fact, finding_lines, setting, validity, view};
 
 /// Column names of [`LoadReport::times_rows`].
 pub(crate) const TIMES: [&str; 8] = ["min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
-
-/// Width of the labels below the times.
-const LABEL: usize = 11;
 
 /// A recorded run of `load`: one part with one variant, whose first block contains the measured
 /// trial.
@@ -233,9 +230,8 @@ impl<'a> LoadReport<'a> {
             (_, 0) => "; excludes dropped requests".to_owned(),
             _ => "; excludes dropped and failed requests".to_owned(),
         };
-        let completed = format_count(self.times().count);
-        let requests = if self.times().count == 1 { "request" } else { "requests" };
-        [words.to_owned(), format!("of {completed} completed {requests}{of}")]
+        let requests = plural(self.times().count, "completed request");
+        [words.to_owned(), format!("of {requests}{of}")]
     }
 
     fn pictures(&self, page: &mut Page<'_>) {

@@ -4,6 +4,9 @@ use crate::finding_lines::FindingLine;
 use crate::ledger::Account;
 use crate::text::{Style, Tone, left, wrap};
 
+/// Width of the margin for the labels of what was found.
+pub(crate) const LABEL: usize = 11;
+
 /// Lines of text that fit in the columns of a style.
 pub(crate) struct Page<'a> {
     pub(crate) style: &'a Style,

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use record::{Part, Run, Severity};
+use record::{Comparison, Part, Run, Severity};
 use stats::Verdict;
 
 use crate::load::LoadReport;
-use crate::page::Page;
+use crate::page::{LABEL, Page};
 use crate::text::{Style, Tone, fit, left, one_line, right, sentence, shell, width};
 use crate::{
     caveat, changes, disruption, fact, figures, ledger, machine, place, setting, validity, verdict,
@@ -30,9 +30,6 @@ pub fn terminal(run: &Run, style: &Style) -> String {
 
 /// Minimum width of the variants' names beside their figures.
 const NAME_MIN: usize = 7;
-
-/// Width of the labels of what was found.
-const LABEL: usize = 11;
 
 /// A variant's figures in a table.
 struct Row<const N: usize> {
@@ -218,7 +215,7 @@ fn tone_of(row: &verdict::Row<'_>) -> Tone {
 }
 
 /// The secondary ratios of the variants of a primary one: `unadjusted: p50 0.90× (0.89–0.92)`.
-fn same_pair(part: &Part, primary: &record::Comparison) -> Option<String> {
+fn same_pair(part: &Part, primary: &Comparison) -> Option<String> {
     let (_, others) = view::split_comparisons(part);
     let same_pair: Vec<_> = others
         .into_iter()
