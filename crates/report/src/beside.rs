@@ -5,7 +5,8 @@ use record::{Part, Run, RunKind};
 use stats::Estimate;
 
 use crate::load::LoadReport;
-use crate::text::{Style, fit, left, right, time, wrap};
+use crate::page::Page;
+use crate::text::{self, Style, Tone, fit, indented, left, right, time};
 use crate::{caveat, figures, setting, validity, view};
 
 /// Width of the column of a run's figures.
@@ -15,62 +16,54 @@ const NAMES: usize = 14;
 
 /// Two runs side by side for a terminal or a pipe, ending in a newline.
 pub fn beside(a: &Run, b: &Run, style: &Style) -> String {
-    let columns = style.columns();
-    let mut lines = Vec::new();
+    let mut page = Page::new(style);
     for (letter, run) in [("A", a), ("B", b)] {
-        let when = run.started.strftime("%Y-%m-%d %H:%M UTC");
-        lines.push(format!("{}  {}  {when}", style.bold(letter), run.id));
-        let about = format!(
-            "{}; {}",
-            asked(run),
-            run.parts.first().map(|p| load(run, p)).unwrap_or_default()
-        );
-        lines.extend(
-            wrap(&about, columns.saturating_sub(3), 0).iter().map(|line| format!("   {line}")),
-        );
-        if validity::is_invalid(run) {
-            lines.push(style.bad("   INVALID: do not use these figures."));
-        }
+        head(&mut page, letter, run);
     }
     let pairs = pairs(a, b);
     for (name, of_a, of_b) in &pairs {
-        lines.push(String::new());
-        let head = ["A", "B"].map(|letter| right(letter, FIGURES)).concat();
-        lines.push(style.bold(&fit(name, columns)));
-        lines.push(style.dim(&format!("{}{head}{}", left("", NAMES), right("B ÷ A", 9))));
-        for (row, a, b) in rows(*of_a, *of_b) {
-            let marks = [*of_a, *of_b].map(|of| mark(row, of));
-            let ratio = b.value / a.value;
-            let known = ratio.is_finite() && marks.iter().all(|mark| mark.is_empty());
-            let ratio = if known { format!("{ratio:.2}×") } else { "–".to_owned() };
-            let cells = [(of_a.0, a, marks[0]), (of_b.0, b, marks[1])]
-                .map(|(part, e, mark)| right(&(cell(row, part, &e) + mark), FIGURES));
-            lines.push(format!(
-                "{}{}{}",
-                left(row.name(part_is_bulk(of_a.0)), NAMES),
-                cells.concat(),
-                right(&ratio, 9)
-            ));
+        table(&mut page, name, *of_a, *of_b);
+    }
+    for (letter, run) in [("A", a), ("B", b)] {
+        for words in run.parts.iter().filter_map(caveat::footnote) {
+            page.paragraph(Tone::Warn, 2, format!("{letter}: {words}."));
         }
     }
-    let footnotes = [("A", a), ("B", b)].into_iter().flat_map(|(letter, run)| {
-        let of_run = run.parts.iter().filter_map(caveat::footnote);
-        of_run.map(move |words| format!("{letter}: {words}."))
-    });
-    for words in footnotes {
-        lines.extend(wrap(&words, columns, 2).iter().map(|line| style.warn(line)));
-    }
-    lines.push(String::new());
+    page.blank();
     if pairs.is_empty() {
         let words = "These runs have no variant in common that both measured.";
-        lines.extend(wrap(words, columns, 0));
+        page.paragraph(Tone::Plain, 0, words);
     }
-    lines.extend(wrap(&no_verdict(a, b), columns, 0).iter().map(|line| style.warn(line)));
-    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+    page.paragraph(Tone::Warn, 0, no_verdict(a, b));
+    page.finish()
 }
 
-fn part_is_bulk(part: &Part) -> bool {
-    part.is_bulk()
+fn head(page: &mut Page<'_>, letter: &str, run: &Run) {
+    let when = run.started.strftime("%Y-%m-%d %H:%M UTC");
+    page.line(format!("{}  {}  {when}", page.style.paint(Tone::Bold, letter), run.id));
+    let load = run.parts.first().map(|part| load(run, part)).unwrap_or_default();
+    page.line(indented(&format!("{}; {load}", asked(run)), 3, page.style.columns()));
+    if validity::is_invalid(run) {
+        page.line(page.style.paint(Tone::Bad, "   INVALID: do not use these figures."));
+    }
+}
+
+/// The figures of a pair of variants and their ratios.
+fn table(page: &mut Page<'_>, name: &str, of_a: Of<'_>, of_b: Of<'_>) {
+    let style = page.style;
+    page.blank();
+    page.line(style.paint(Tone::Bold, &fit(name, style.columns())));
+    let line = |name: &str, [a, b, ratio]: [&str; 3]| {
+        let figures = [a, b].map(|figure| right(figure, FIGURES)).concat();
+        format!("{}{figures}{}", left(name, NAMES), right(ratio, 9))
+    };
+    page.line(style.paint(Tone::Dim, &line("", ["A", "B", "B ÷ A"])));
+    for (a, b) in figures_of(of_a).iter().zip(&figures_of(of_b)) {
+        let ratio = b.estimate.value / a.estimate.value;
+        let known = ratio.is_finite() && a.is_comparable && b.is_comparable;
+        let ratio = if known { format!("{ratio:.2}×") } else { "–".to_owned() };
+        page.line(line(a.name, [&a.words, &b.words, &ratio]));
+    }
 }
 
 /// The target or the question.
@@ -135,55 +128,34 @@ fn pairs<'a>(a: &'a Run, b: &'a Run) -> Vec<(String, Of<'a>, Of<'a>)> {
         .collect()
 }
 
-/// A figure of both runs.
-#[derive(Clone, Copy, PartialEq)]
-enum Row {
-    Throughput,
-    Time(&'static str),
-    Cpu,
+/// A figure of one of the runs.
+struct Figure {
+    name: &'static str,
+    estimate: Estimate,
+    /// The figure with its interval and its mark: `1,120 (1,003–1,251)`.
+    words: String,
+    is_comparable: bool,
 }
 
-impl Row {
-    fn name(self, bulk: bool) -> &'static str {
-        match self {
-            Row::Throughput if bulk => "GB/s",
-            Row::Throughput => "requests/s",
-            Row::Time(name) => name,
-            Row::Cpu => "CPU/request",
-        }
-    }
-}
-
-fn rows(a: Of<'_>, b: Of<'_>) -> Vec<(Row, Estimate, Estimate)> {
-    let (Some(of_a), Some(of_b)) = (figures::of(a.0, a.1), figures::of(b.0, b.1)) else {
-        return Vec::new();
+fn figures_of((part, variant): Of<'_>) -> Vec<Figure> {
+    let Some(figures) = figures::of(part, variant) else { return Vec::new() };
+    let figure = |name, estimate, words: &dyn Fn(f64) -> String, mark: &str| {
+        let words = with_interval(part, &estimate, words) + mark;
+        Figure { name, estimate, words, is_comparable: mark.is_empty() }
     };
-    let mut rows = vec![
-        (Row::Throughput, of_a.throughput, of_b.throughput),
-        (Row::Time("p50"), of_a.times.p50_ns, of_b.times.p50_ns),
-        (Row::Time("p99"), of_a.times.p99_ns, of_b.times.p99_ns),
+    let throughput = |value: f64| view::throughput(part, value);
+    let mut all = vec![
+        figure(view::throughput_unit(part), figures.throughput, &throughput, ""),
+        figure("p50", figures.times.p50_ns, &time, figures.mark()),
+        figure("p99", figures.times.p99_ns, &time, figures.mark()),
     ];
-    rows.extend(of_a.cpu_ns.zip(of_b.cpu_ns).map(|(a, b)| (Row::Cpu, a, b)));
-    rows
+    all.extend(figures.cpu_ns.map(|cpu| figure("CPU/request", cpu, &time, "")));
+    all
 }
 
-/// The mark of a time that cannot be compared; empty for other figures.
-fn mark(row: Row, (part, variant): Of<'_>) -> &'static str {
-    match row {
-        Row::Time(_) if caveat::is_unsustained(part, variant) => caveat::UNSUSTAINED,
-        _ => "",
-    }
-}
-
-/// `1,120 (1,003–1,251)`; without an interval if there is none.
-fn cell(row: Row, part: &Part, estimate: &Estimate) -> String {
-    let words = |value: f64| match row {
-        Row::Throughput => view::throughput(part, value),
-        Row::Time(_) | Row::Cpu => time(value),
-    };
-    let interval = crate::text::interval(estimate, words).filter(|_| !view::few_blocks(part));
-    let value = crate::text::value(estimate, words);
-    match interval {
+fn with_interval(part: &Part, estimate: &Estimate, words: &dyn Fn(f64) -> String) -> String {
+    let value = text::value(estimate, words);
+    match text::interval(estimate, words).filter(|_| !view::few_blocks(part)) {
         Some(interval) => format!("{value} ({interval})"),
         None => value,
     }

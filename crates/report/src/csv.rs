@@ -1,43 +1,60 @@
 //! One row per trial, for spreadsheets and data frames.
 
-use record::Run;
+use record::{Block, Distribution, Part, Run, Trial};
 
 use crate::view;
 
-const COLUMNS: [&str; 33] = [
-    "run",
-    "part",
-    "block",
-    "block_state",
-    "variant",
-    "offer",
-    "offered_per_s",
-    "started",
-    "window_ns",
-    "throughput_per_s",
-    "bytes_per_s",
-    "latency_min_ns",
-    "latency_p50_ns",
-    "latency_p90_ns",
-    "latency_p99_ns",
-    "latency_p99_9_ns",
-    "latency_max_ns",
-    "service_time_p50_ns",
-    "service_time_p99_ns",
-    "offered",
-    "dropped",
-    "sent",
-    "completed",
-    "failed",
-    "in_flight",
-    "reconnected",
-    "served",
-    "discarded",
-    "series",
-    "stack_cpu_ns",
-    "machine_busy_ns",
-    "client_cpu_ns",
-    "peak_memory_bytes",
+/// A trial with what it belongs to.
+struct Row<'a> {
+    run: &'a Run,
+    part: &'a Part,
+    block: &'a Block,
+    trial: &'a Trial,
+}
+
+impl Row<'_> {
+    fn times(&self) -> &Distribution {
+        view::times(self.trial)
+    }
+}
+
+/// A column: its name, and its cell in a row.
+type Column = (&'static str, fn(&Row<'_>) -> String);
+
+const COLUMNS: [Column; 33] = [
+    ("run", |row| row.run.id.to_string()),
+    ("part", |row| row.part.name.clone()),
+    ("block", |row| row.block.index.to_string()),
+    ("block_state", |row| row.block.state.word().to_owned()),
+    ("variant", |row| view::name(row.part, row.trial.variant).to_owned()),
+    ("offer", |row| row.trial.offer.word().to_owned()),
+    ("offered_per_s", |row| maybe(row.trial.offered_per_s)),
+    ("started", |row| row.trial.started.to_string()),
+    ("window_ns", |row| row.trial.window.0.to_string()),
+    ("throughput_per_s", |row| number(row.trial.throughput_per_s())),
+    ("bytes_per_s", |row| number(row.trial.payload_bytes as f64 / row.trial.window.as_secs_f64())),
+    ("latency_min_ns", |row| row.times().min_ns.to_string()),
+    ("latency_p50_ns", |row| row.times().p50_ns.to_string()),
+    ("latency_p90_ns", |row| row.times().p90_ns.to_string()),
+    ("latency_p99_ns", |row| row.times().p99_ns.to_string()),
+    ("latency_p99_9_ns", |row| row.times().p99_9_ns.to_string()),
+    ("latency_max_ns", |row| row.times().max_ns.to_string()),
+    ("service_time_p50_ns", |row| row.trial.service_time.p50_ns.to_string()),
+    ("service_time_p99_ns", |row| row.trial.service_time.p99_ns.to_string()),
+    ("offered", |row| row.trial.ledger.counts.offered.to_string()),
+    ("dropped", |row| row.trial.ledger.counts.dropped.to_string()),
+    ("sent", |row| row.trial.ledger.counts.sent.to_string()),
+    ("completed", |row| row.trial.ledger.counts.completed.to_string()),
+    ("failed", |row| row.trial.ledger.counts.failed.to_string()),
+    ("in_flight", |row| row.trial.ledger.counts.in_flight.to_string()),
+    ("reconnected", |row| row.trial.ledger.counts.reconnected.to_string()),
+    ("served", |row| maybe(row.trial.ledger.served)),
+    ("discarded", |row| maybe(row.trial.ledger.discarded)),
+    ("series", |row| maybe(row.trial.ledger.series)),
+    ("stack_cpu_ns", |row| maybe(row.trial.stack_cpu.map(|cpu| cpu.0))),
+    ("machine_busy_ns", |row| maybe(row.trial.machine_busy.map(|busy| busy.0))),
+    ("client_cpu_ns", |row| row.trial.client_cpu().0.to_string()),
+    ("peak_memory_bytes", |row| maybe(row.trial.peak_memory_bytes)),
 ];
 
 /// The run's trials as RFC 4180 text with a header; unknown values are empty.
@@ -48,47 +65,11 @@ pub fn csv(run: &Run) -> String {
     let mut put = |cells: [String; COLUMNS.len()]| {
         table.write_record(cells).expect("memory takes every record");
     };
-    put(COLUMNS.map(str::to_owned));
+    put(COLUMNS.map(|(name, _)| name.to_owned()));
     for part in &run.parts {
         for block in part.measured_blocks() {
             for trial in block.measured_trials() {
-                let (l, s, c) = (view::times(trial), &trial.service_time, &trial.ledger.counts);
-                let seconds = trial.window.as_secs_f64();
-                put([
-                    run.id.to_string(),
-                    part.name.clone(),
-                    block.index.to_string(),
-                    block.state.word().to_owned(),
-                    view::name(part, trial.variant).to_owned(),
-                    trial.offer.word().to_owned(),
-                    maybe(trial.offered_per_s),
-                    trial.started.to_string(),
-                    trial.window.0.to_string(),
-                    number(trial.throughput_per_s()),
-                    number(trial.payload_bytes as f64 / seconds),
-                    l.min_ns.to_string(),
-                    l.p50_ns.to_string(),
-                    l.p90_ns.to_string(),
-                    l.p99_ns.to_string(),
-                    l.p99_9_ns.to_string(),
-                    l.max_ns.to_string(),
-                    s.p50_ns.to_string(),
-                    s.p99_ns.to_string(),
-                    c.offered.to_string(),
-                    c.dropped.to_string(),
-                    c.sent.to_string(),
-                    c.completed.to_string(),
-                    c.failed.to_string(),
-                    c.in_flight.to_string(),
-                    c.reconnected.to_string(),
-                    maybe(trial.ledger.served),
-                    maybe(trial.ledger.discarded),
-                    maybe(trial.ledger.series),
-                    maybe(trial.stack_cpu.map(|cpu| cpu.0)),
-                    maybe(trial.machine_busy.map(|busy| busy.0)),
-                    trial.client_cpu().0.to_string(),
-                    maybe(trial.peak_memory_bytes),
-                ]);
+                put(COLUMNS.map(|(_, cell)| cell(&Row { run, part, block, trial })));
             }
         }
     }

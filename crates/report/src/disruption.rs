@@ -1,11 +1,12 @@
 //! What actions during the load cost: a table and its words.
 
 use base::{Nanos, format_count};
-use record::{Disruption, Part, StepOutcome, StepTaken, Trial};
+use record::{ActionTaken, Disruption, Part, StepOutcome, StepTaken, Trial};
 
-use crate::text::{listed, plural, time};
+use crate::text::{listed, plural};
 
 /// The losses of one variant over its measured trials with actions.
+#[derive(Default)]
 pub(crate) struct Losses<'a> {
     /// The variant's index.
     pub(crate) variant: usize,
@@ -26,7 +27,7 @@ pub(crate) struct Losses<'a> {
     /// Requests lost per action, in order.
     pub(crate) per_action: Vec<u64>,
     /// The actions of one trial, for their description.
-    first: &'a Disruption,
+    first: &'a [ActionTaken],
 }
 
 /// The losses of every variant with actions; empty for a part without any.
@@ -48,18 +49,7 @@ fn trials(part: &Part, variant: usize) -> impl Iterator<Item = (&Trial, &Disrupt
 
 fn of_variant(part: &Part, variant: usize) -> Option<Losses<'_>> {
     let (_, first) = trials(part, variant).next()?;
-    let mut losses = Losses {
-        variant,
-        sent: 0,
-        lost: 0,
-        not_sent: 0,
-        reconnected: 0,
-        longest_wait: Nanos::ZERO,
-        new_processes: 0,
-        lost_before: 0,
-        per_action: Vec::new(),
-        first,
-    };
+    let mut losses = Losses { variant, first: &first.actions, ..Losses::default() };
     for (trial, disruption) in trials(part, variant) {
         let counts = &trial.ledger.counts;
         losses.sent += counts.sent;
@@ -88,7 +78,7 @@ impl Losses<'_> {
             self.per_action_in_words(),
             format_count(self.not_sent),
             format_count(self.reconnected),
-            time(self.longest_wait.0 as f64),
+            self.longest_wait.to_string(),
         ]
     }
 
@@ -110,7 +100,7 @@ impl Losses<'_> {
     /// What the actions of a trial were: `reload (SIGHUP) 3 times per trial, at 1 s, 4 s and 7 s`.
     pub(crate) fn actions_in_words(&self) -> String {
         let mut kinds: Vec<(&str, Vec<String>, Vec<String>)> = Vec::new();
-        for action in &self.first.actions {
+        for action in self.first {
             let steps = steps_in_words(&action.steps);
             let at = seconds(action.at);
             match kinds.iter_mut().find(|(name, known, _)| *name == action.name && *known == steps)

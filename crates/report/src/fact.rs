@@ -7,7 +7,7 @@ use record::{
     Unchecked,
 };
 
-use crate::text::{listed, plural};
+use crate::text::{listed, plural, second_digit};
 use crate::verdict::words::{self, Rounding, percent, signed_percent};
 use crate::{disruption, ledger as equations, setting, view};
 
@@ -26,8 +26,7 @@ pub(crate) fn failed(failed: u64, sent: u64, kinds: &ledger::Errors) -> String {
         none if none.is_empty() => String::new(),
         kinds => format!(" ({kinds})"),
     };
-    let requests = if sent == 1 { "request" } else { "requests" };
-    format!("{} of {} {requests} failed{kinds}", format_count(failed), format_count(sent))
+    format!("{} of {} failed{kinds}", format_count(failed), plural(sent, "request"))
 }
 
 /// What of the network limits the figures, and what to do.
@@ -306,7 +305,7 @@ fn open_share(part: &Part, rate: f64) -> String {
 }
 
 fn two_digits(value: f64) -> f64 {
-    let unit = 10f64.powf(value.max(1.0).log10().floor() - 1.0).max(1.0);
+    let unit = second_digit(value);
     (value / unit).floor() * unit
 }
 
@@ -462,10 +461,7 @@ fn unequal(gap: &Discrepancy) -> String {
     let by = gap.difference();
     let n = u64::try_from(by.unsigned_abs()).unwrap_or(u64::MAX);
     let more_or_less = if by > 0 { "more" } else { "fewer" };
-    let difference = match n {
-        1 => format!("1 request {more_or_less}"),
-        n => format!("{} requests {more_or_less}", format_count(n)),
-    };
+    let difference = format!("{} {more_or_less}", plural(n, "request"));
     let sides = format!("{} ≠ {}", format_count(gap.left), format_count(gap.right));
     match gap.law {
         Law::Served if by < 0 => format!(

@@ -54,13 +54,8 @@ pub(crate) fn of(part: &Part, variant: usize) -> Option<Figures> {
     let capacity = view::capacity(part, variant)?;
     let mut throughput = capacity.throughput_per_s;
     if part.is_bulk() {
-        let scale = capacity.bytes_per_s / throughput.value;
-        let scaled = |value: f64| value * scale;
-        throughput = Estimate {
-            value: capacity.bytes_per_s,
-            low: scaled(throughput.low),
-            high: scaled(throughput.high),
-        };
+        let value = capacity.bytes_per_s;
+        throughput = Estimate { value, ..scaled(throughput, value / throughput.value) };
     }
     Some(Figures {
         throughput,
@@ -69,6 +64,11 @@ pub(crate) fn of(part: &Part, variant: usize) -> Option<Figures> {
         so_far: view::is_provisional(part),
         unsustained: caveat::is_unsustained(part, variant),
     })
+}
+
+/// An estimate in another unit.
+pub(crate) fn scaled(estimate: Estimate, by: f64) -> Estimate {
+    Estimate { value: estimate.value * by, low: estimate.low * by, high: estimate.high * by }
 }
 
 /// `1,820–1,854`; `so far` with too few blocks.

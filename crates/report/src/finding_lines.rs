@@ -1,5 +1,7 @@
 //! Findings of one kind in one line.
 
+use std::collections::BTreeSet;
+
 use record::{Fact, Finding, NetworkLimit, Part, Severity};
 
 use crate::text::{listed, plural};
@@ -24,6 +26,11 @@ impl FindingLine {
             Some(log) => format!("{}; last line of its log: {log}", self.words),
             None => self.words.clone(),
         }
+    }
+
+    /// The line after its severity: `warning: unix is client-limited: …`.
+    pub(crate) fn labelled(&self) -> String {
+        format!("{}: {}", fact::severity(self.severity), self.line())
     }
 }
 
@@ -80,25 +87,20 @@ fn is_shared(fact: &Fact) -> bool {
 
 fn in_one(part: &Part, kind: &[(u32, &Finding)]) -> FindingLine {
     let (_, first) = kind[0];
+    let findings = || kind.iter().map(|(_, finding)| *finding);
     // The first of equals, so that the line names the earliest block.
-    let worst = kind.iter().map(|(_, finding)| *finding).fold(first, |worst, finding| {
+    let worst = findings().fold(first, |worst, finding| {
         if size(&finding.fact) > size(&worst.fact) { finding } else { worst }
     });
-    let mut more: Vec<u32> = kind.iter().filter_map(|(_, finding)| finding.block).collect();
-    more.sort_unstable();
-    more.dedup();
-    more.retain(|block| Some(*block) != worst.block);
-    let mut others: Vec<String> = kind
-        .iter()
-        .filter(|(_, finding)| finding.variant != worst.variant)
-        .filter_map(|(_, finding)| Some(view::name(part, finding.variant?).to_owned()))
+    let blocks: BTreeSet<u32> = findings().filter_map(|finding| finding.block).collect();
+    let others: BTreeSet<String> = findings()
+        .filter(|finding| finding.variant != worst.variant)
+        .filter_map(|finding| Some(view::name(part, finding.variant?).to_owned()))
         .collect();
-    others.sort_unstable();
-    others.dedup();
     let total = total_failures(part, kind, worst);
     let mut words = total.clone().unwrap_or_else(|| fact::clause(part, worst));
     if !others.is_empty() {
-        words += &format!("; also {}", listed(&others));
+        words += &format!("; also {}", listed(&Vec::from_iter(others)));
     }
     // A part of one block needs no block number.
     if let Some(block) = worst.block.filter(|_| total.is_none() && part.blocks.len() > 1) {
@@ -106,9 +108,9 @@ fn in_one(part: &Part, kind: &[(u32, &Finding)]) -> FindingLine {
             0 => " (calibration".to_owned(),
             block => format!(" (block {block}"),
         };
-        words += &match more.len() as u64 {
-            0 => ")".to_owned(),
-            n => format!(", and in {})", plural(n, "more block")),
+        words += &match blocks.len() as u64 {
+            1 => ")".to_owned(),
+            n => format!(", and in {})", plural(n - 1, "more block")),
         };
     }
     let log = match &worst.fact {

@@ -105,38 +105,24 @@ mod tests {
         }
     }
 
+    fn outcome(condition: &str, decision: GateDecision, tests: Vec<GateTest>) -> GateOutcome {
+        GateOutcome { condition: condition.to_owned(), decision, tests }
+    }
+
     #[test]
     fn an_outcome_names_what_it_rests_on() {
-        let outcome = GateOutcome {
-            condition: "b.p99 > 1.05 * a.p99".to_owned(),
-            decision: GateDecision::Inconclusive,
-            tests: vec![ratio_test(1.11, 0.33, 3.73, GateDecision::Inconclusive)],
-        };
+        let open = GateDecision::Inconclusive;
+        let ratio = || ratio_test(1.11, 0.33, 3.73, open);
         assert_eq!(
-            gate(&outcome),
+            gate(&outcome("b.p99 > 1.05 * a.p99", open, vec![ratio()])),
             "inconclusive: b.p99 > 1.05 * a.p99 (p99 of b ÷ a: 1.11×, 0.33–3.73)"
         );
-        let decision = GateDecision::Fails;
-        let failed = GateOutcome {
-            condition: "b.errors > 0 or b.p99 > 1.05 * a.p99".to_owned(),
-            decision,
-            tests: vec![
-                GateTest {
-                    decision,
-                    figures: vec![GateFigure {
-                        part: Some("large".to_owned()),
-                        variant: "b".to_owned(),
-                        other: None,
-                        metric: "errors",
-                        estimate: Estimate { value: 1234.0, low: 1234.0, high: 1234.0 },
-                    }],
-                    unknown: None,
-                },
-                ratio_test(1.11, 0.33, 3.73, GateDecision::Inconclusive),
-            ],
-        };
+        let mut errors = ratio_test(1234.0, 1234.0, 1234.0, GateDecision::Fails);
+        let figure = &mut errors.figures[0];
+        (figure.part, figure.other, figure.metric) = (Some("large".to_owned()), None, "errors");
+        let condition = "b.errors > 0 or b.p99 > 1.05 * a.p99";
         assert_eq!(
-            gate(&failed),
+            gate(&outcome(condition, GateDecision::Fails, vec![errors, ratio()])),
             "triggered: b.errors > 0 or b.p99 > 1.05 * a.p99 (large: errors of b: 1,234)"
         );
     }
@@ -155,16 +141,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_decided_says_why() {
+        let decision = GateDecision::Inconclusive;
         let of = |unknown| {
-            gate(&GateOutcome {
-                condition: "b.p99 > a.p99".to_owned(),
-                decision: GateDecision::Inconclusive,
-                tests: vec![GateTest {
-                    decision: GateDecision::Inconclusive,
-                    figures: Vec::new(),
-                    unknown: Some(unknown),
-                }],
-            })
+            let test = GateTest { decision, figures: Vec::new(), unknown: Some(unknown) };
+            gate(&outcome("b.p99 > a.p99", decision, vec![test]))
         };
         assert_eq!(
             of(GateUnknown::FewBlocks { blocks: 1, needed: 6 }),

@@ -21,7 +21,7 @@ use crate::{caveat, setting, validity, verdict, view};
 /// Durations are integer nanoseconds, times RFC 3339 in UTC; unknown values are null.
 pub fn json(run: &Run) -> Value {
     if let Some(report) = LoadReport::from_run(run) {
-        return report.to_json();
+        return report.json();
     }
     let each = |of: &dyn Fn(usize, &Part) -> Vec<Value>| -> Vec<Value> {
         run.parts.iter().enumerate().flat_map(|(index, part)| of(index, part)).collect()

@@ -2,7 +2,9 @@
 
 use base::format_count;
 use ledger::Ledger;
+use record::{Part, Variant};
 
+use crate::disruption;
 use crate::text::{width, wrap};
 
 /// A clause of the ledger: an equation with its sign, or a count without one.
@@ -86,68 +88,88 @@ impl std::fmt::Display for Clause {
 /// The text if there is no server-side count.
 const NOT_SERVED: &str = "no server-side count";
 
-/// The clauses of a ledger. `offered` is included if it differs from `sent`, and requests sent over
-/// a new connection because the server had closed an idle one if there are any.
-///
-/// If the stack was acted on, the server may have counted requests that were lost afterwards:
-/// `disrupted` says so.
-pub(crate) fn clauses(ledger: &Ledger, disrupted: bool) -> Vec<Clause> {
-    let c = &ledger.counts;
-    let mut clauses = Vec::new();
-    if c.dropped > 0 || c.offered != c.sent {
-        let right = [(c.sent, "sent"), (c.dropped, "dropped")];
-        clauses.push(Clause::equation(("offered", c.offered), &right));
+/// The ledger of a variant, or of one of its trials.
+pub(crate) struct Account<'r> {
+    /// The variant's index.
+    pub(crate) index: usize,
+    /// The variant's name.
+    pub(crate) name: &'r str,
+    pub(crate) ledger: &'r Ledger,
+    /// Whether the stack was acted on: the server may have counted requests that were lost
+    /// afterwards.
+    pub(crate) disrupted: bool,
+}
+
+/// The accounts of the variants that requests were meant for.
+pub(crate) fn accounts(part: &Part) -> impl Iterator<Item = Account<'_>> {
+    let all = (0..part.variants.len()).map(|index| Account::of(part, index));
+    all.filter(|account| account.ledger.counts.offered > 0)
+}
+
+impl Account<'_> {
+    /// The account of a variant.
+    pub(crate) fn of(part: &Part, index: usize) -> Account<'_> {
+        let Variant { name, ledger, .. } = &part.variants[index];
+        Account { index, name, ledger, disrupted: disruption::is_disrupted(part, index) }
     }
-    let right = [(c.completed, "completed"), (c.failed, "failed"), (c.in_flight, "in flight")];
-    clauses.push(Clause::equation(("sent", c.sent), &right));
-    clauses.push(match ledger.served {
-        Some(served)
-            if disrupted
-                && (1..=c.failed + c.in_flight).contains(&served.wrapping_sub(c.completed)) =>
-        {
-            Clause::with_lost(served, served - c.completed)
+
+    /// The clauses. `offered` is included if it differs from `sent`, and requests sent over a new
+    /// connection because the server had closed an idle one if there are any.
+    pub(crate) fn clauses(&self) -> Vec<Clause> {
+        let Ledger { counts: c, served, discarded, series, .. } = self.ledger;
+        let mut clauses = Vec::new();
+        if c.dropped > 0 || c.offered != c.sent {
+            let right = [(c.sent, "sent"), (c.dropped, "dropped")];
+            clauses.push(Clause::equation(("offered", c.offered), &right));
         }
-        Some(served) => match ledger.discarded {
-            Some(discarded) => Clause::arrived(served, discarded, c.completed),
-            None => Clause::completed("served", served, c.completed),
-        },
-        None => Clause::words(NOT_SERVED.to_owned()),
-    });
-    if let Some(series) = ledger.series {
-        clauses.push(Clause::completed("series", series, c.completed));
-    }
-    if c.reconnected > 0 {
-        clauses.push(Clause::words(format!("{} reconnected", format_count(c.reconnected))));
-    }
-    clauses
-}
-
-/// The ledger in one line: `sent 120 = 119 completed + 1 failed; served 119 = completed; series 119 = completed`.
-pub(crate) fn line(ledger: &Ledger, disrupted: bool) -> String {
-    clauses(ledger, disrupted).iter().map(Clause::to_string).collect::<Vec<_>>().join("; ")
-}
-
-/// The same in lines of at most `columns`, broken between clauses if possible.
-pub(crate) fn wrapped(ledger: &Ledger, disrupted: bool, columns: usize) -> Vec<String> {
-    let clauses = clauses(ledger, disrupted);
-    let mut lines: Vec<String> = Vec::new();
-    for (index, clause) in clauses.iter().enumerate() {
-        let end = if index + 1 < clauses.len() { ";" } else { "" };
-        let clause = format!("{clause}{end}");
-        match lines.last_mut() {
-            Some(line) if width(line) + 1 + width(&clause) <= columns => {
-                line.push(' ');
-                line.push_str(&clause);
+        let right = [(c.completed, "completed"), (c.failed, "failed"), (c.in_flight, "in flight")];
+        clauses.push(Clause::equation(("sent", c.sent), &right));
+        clauses.push(match (*served, *discarded) {
+            (None, _) => Clause::words(NOT_SERVED.to_owned()),
+            (Some(n), _)
+                if self.disrupted
+                    && (1..=c.failed + c.in_flight).contains(&n.wrapping_sub(c.completed)) =>
+            {
+                Clause::with_lost(n, n - c.completed)
             }
-            _ => lines.extend(wrap(&clause, columns, 2)),
+            (Some(n), Some(discarded)) => Clause::arrived(n, discarded, c.completed),
+            (Some(n), None) => Clause::completed("served", n, c.completed),
+        });
+        clauses.extend(series.map(|n| Clause::completed("series", n, c.completed)));
+        if c.reconnected > 0 {
+            clauses.push(Clause::words(format!("{} reconnected", format_count(c.reconnected))));
         }
+        clauses
     }
-    lines
-}
 
-/// Whether an equation of the ledger does not hold.
-pub(crate) fn is_broken(ledger: &Ledger, disrupted: bool) -> bool {
-    clauses(ledger, disrupted).iter().any(Clause::is_broken)
+    /// The clauses in one line: `sent 120 = 119 completed + 1 failed; served 119 = completed; series
+    /// 119 = completed`.
+    pub(crate) fn line(&self) -> String {
+        self.clauses().iter().map(Clause::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The same in lines of at most `columns`, broken between clauses if possible.
+    pub(crate) fn wrapped(&self, columns: usize) -> Vec<String> {
+        let clauses = self.clauses();
+        let mut lines: Vec<String> = Vec::new();
+        for (index, clause) in clauses.iter().enumerate() {
+            let end = if index + 1 < clauses.len() { ";" } else { "" };
+            let clause = format!("{clause}{end}");
+            match lines.last_mut() {
+                Some(line) if width(line) + 1 + width(&clause) <= columns => {
+                    line.push(' ');
+                    line.push_str(&clause);
+                }
+                _ => lines.extend(wrap(&clause, columns, 2)),
+            }
+        }
+        lines
+    }
+
+    /// Whether an equation does not hold.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.clauses().iter().any(Clause::is_broken)
+    }
 }
 
 /// Failures by kind: `62,353 status 502, 1 timeout`; empty without failures.
@@ -167,6 +189,10 @@ mod tests {
         let reconnected = in_flight % 3;
         let counts = Counts { offered, dropped, sent, completed, failed, in_flight, reconnected };
         Ledger { counts, served, series, ..Ledger::default() }
+    }
+
+    fn account(ledger: &Ledger) -> Account<'_> {
+        Account { index: 0, name: "", ledger, disrupted: false }
     }
 
     #[test]
@@ -196,8 +222,8 @@ mod tests {
                 "sent 0 = 0 completed; served 0 = completed; series 0 = completed",
             ),
         ] {
-            assert_eq!(line(&ledger, false), text);
-            assert_eq!(is_broken(&ledger, false), text.contains('≠'));
+            assert_eq!(account(&ledger).line(), text);
+            assert_eq!(account(&ledger).is_broken(), text.contains('≠'));
         }
     }
 
@@ -209,19 +235,19 @@ mod tests {
         };
         let all = with(93, 7);
         let text = "sent 100 = 100 completed; served 93 + 7 discarded = completed";
-        assert_eq!(line(&all, false), text);
+        assert_eq!(account(&all).line(), text);
         check(text, &all);
         let lost = with(92, 7);
         let text = "sent 100 = 100 completed; served 92 + 7 discarded ≠ 100 completed";
-        assert_eq!(line(&lost, false), text);
+        assert_eq!(account(&lost).line(), text);
         check(text, &lost);
-        assert!(is_broken(&lost, false));
+        assert!(account(&lost).is_broken());
     }
 
     #[test]
     fn lines_break_between_clauses() {
         let ledger = of([120, 20, 100, 99, 0, 1], Some(99), Some(99));
-        let lines = wrapped(&ledger, false, 40);
+        let lines = account(&ledger).wrapped(40);
         assert_eq!(
             lines,
             [
@@ -231,7 +257,7 @@ mod tests {
                 "series 99 = completed; 1 reconnected"
             ]
         );
-        assert_eq!(lines.join(" "), line(&ledger, false));
+        assert_eq!(lines.join(" "), account(&ledger).line());
     }
 
     /// The numbers of a side as a reader would add them up; `completed` stands for its count.
@@ -292,7 +318,7 @@ mod tests {
             series in prop::option::of(count()),
         ) {
             let ledger = of(counts, served, series);
-            check(&line(&ledger, false), &ledger);
+            check(&account(&ledger).line(), &ledger);
         }
 
         #[test]
@@ -304,7 +330,7 @@ mod tests {
             let sent = completed + failed + in_flight;
             let other = counted.then_some(completed);
             let ledger = of([sent + dropped, dropped, sent, completed, failed, in_flight], other, other);
-            let text = line(&ledger, false);
+            let text = account(&ledger).line();
             check(&text, &ledger);
             prop_assert!(!text.contains('≠'));
         }

@@ -28,6 +28,7 @@ mod line;
 mod load;
 mod machine;
 mod markdown;
+mod page;
 mod place;
 mod setting;
 mod terminal;

@@ -3,6 +3,7 @@
 use record::{RunKind, RunLine, RunState};
 
 use crate::first_verdict;
+use crate::text::plural;
 
 /// `unix serves 1.14× tcp (1.12–1.17); 24 blocks`, with how the run ended if it is incomplete.
 pub fn outcome(run: &RunLine) -> String {
@@ -24,8 +25,7 @@ pub fn outcome(run: &RunLine) -> String {
     words
         .extend(run.throughput_per_s.map(|rate| format!("{} requests/s", base::format_rate(rate))));
     if run.kind != RunKind::Load {
-        let s = if run.blocks == 1 { "" } else { "s" };
-        words.push(format!("{} block{s}", base::format_count(run.blocks)));
+        words.push(plural(run.blocks, "block"));
     }
     words.join("; ")
 }

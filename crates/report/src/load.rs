@@ -10,9 +10,11 @@ use serde_json::{Value, json};
 use crate::json_parts::{
     distribution_json, finding_json, ledger_json, load_json, served_by_json, state_json,
 };
-use crate::text::{Style, bandwidth, fit, left, plural, right, width, wrap};
+use crate::ledger::{self as equations, Account};
+use crate::page::{LABEL, Page};
+use crate::text::{Style, Tone, bandwidth, fit, left, plural, right, width};
 use crate::validity::RunVerdict;
-use crate::{caveat, fact, finding_lines, ledger as equations, setting, validity, view};
+use crate::{caveat, fact, finding_lines, setting, validity, view};
 
 /// Column names of [`LoadReport::times_rows`].
 pub(crate) const TIMES: [&str; 8] = ["min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
@@ -43,28 +45,22 @@ impl<'a> LoadReport<'a> {
         &self.trial.ledger
     }
 
-    /// The load in words: `10 connections, closed loop`.
-    fn load(&self) -> String {
-        setting::load(&self.part.load, &[(self.trial.offer, self.trial.offered_per_s)])
+    /// The ledger with the target's name.
+    pub(crate) fn account(&self) -> Account<'a> {
+        let (name, ledger) = (&self.variant.name, self.ledger());
+        Account { index: 0, name, ledger, disrupted: false }
     }
 
     /// Load and client in a line: `10 connections, closed loop, client not pinned, measured for 5 s`.
     pub(crate) fn setting(&self) -> String {
-        format!(
-            "{}, {}, measured for {}",
-            self.load(),
-            setting::client_layout(&self.part.layout),
-            self.duration()
-        )
+        let Trial { offer, offered_per_s, window, .. } = self.trial;
+        let load = setting::load(&self.part.load, &[(*offer, *offered_per_s)]);
+        format!("{load}, {}, measured for {window}", setting::client_layout(&self.part.layout))
     }
 
     /// The times in the report: latency of an open loop, service time of a closed one.
-    pub fn times(&self) -> &'a Distribution {
+    pub(crate) fn times(&self) -> &'a Distribution {
         view::times(self.trial)
-    }
-
-    fn duration(&self) -> Nanos {
-        self.trial.window
     }
 
     /// Busy share of the busiest client thread; `None` if unknown, and for threads that spin, which
@@ -77,22 +73,22 @@ impl<'a> LoadReport<'a> {
     }
 
     /// Verified responses per second of window; 0 without a window.
-    pub fn throughput_per_s(&self) -> f64 {
+    pub(crate) fn throughput_per_s(&self) -> f64 {
         self.per_second(self.trial.completed_in_window)
     }
 
     /// Payload bytes per second of window; 0 without a window.
-    pub fn bytes_per_s(&self) -> f64 {
+    pub(crate) fn bytes_per_s(&self) -> f64 {
         self.per_second(self.trial.payload_bytes)
     }
 
     fn per_second(&self, count: u64) -> f64 {
-        let seconds = self.duration().as_secs_f64();
+        let seconds = self.trial.window.as_secs_f64();
         if seconds == 0.0 { 0.0 } else { count as f64 / seconds }
     }
 
     /// The object described in `docs/schema/load-2.json`.
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let LoadReport { run, part, variant, trial } = *self;
         let lines_of = |severity: Severity| -> Vec<String> {
             let lines = finding_lines::all(part).into_iter();
@@ -135,74 +131,66 @@ impl<'a> LoadReport<'a> {
     }
 
     /// One screen of text, ending in a newline.
-    pub fn terminal(&self, style: &Style) -> String {
-        let mut lines = Vec::new();
-        lines.push(style.bold(&fit(&self.variant.target, style.columns())));
-        lines.extend(wrap(&self.setting(), style.columns(), 2).iter().map(|line| style.dim(line)));
+    pub(crate) fn terminal(&self, style: &Style) -> String {
+        let mut page = Page::new(style);
+        page.line(style.paint(Tone::Bold, &fit(&self.variant.target, style.columns())));
+        page.paragraph(Tone::Dim, 2, self.setting());
         for (word, rest) in view::forewords(self.run) {
-            let text = format!("{word}: {rest}");
-            lines.extend(wrap(&text, style.columns(), 2).iter().map(|line| style.warn(line)));
+            page.paragraph(Tone::Warn, 2, format!("{word}: {rest}"));
         }
         for reason in self.run.error.iter().cloned().chain(validity::of_part(self.part)) {
-            let text = format!("INVALID: {reason}");
-            lines.extend(wrap(&text, style.columns(), 2).iter().map(|line| style.bad(line)));
+            page.paragraph(Tone::Bad, 2, format!("INVALID: {reason}"));
         }
-        lines.push(String::new());
-        let (first, rest) = self.speed();
-        let beside = rest.join("   ");
-        match width(&first) + 3 + width(&beside) <= style.columns() {
-            true => lines.push(format!("{}   {beside}", style.bold(&first))),
-            false => lines.extend(std::iter::once(style.bold(&first)).chain(rest)),
-        }
-        for warning in caveat::lines(self.part) {
-            let text = format!("warning: {}", warning.line());
-            lines.extend(wrap(&text, style.columns(), 2).iter().map(|line| style.warn(line)));
-        }
-        lines.push(String::new());
-        lines.extend(self.percentiles(style));
-        lines.push(String::new());
-        lines.extend(self.pictures(style));
-        lines.extend(self.accounts(style));
+        page.blank();
+        let mut speed = self.speed();
+        let fits = width(&speed.join("   ")) <= style.columns();
+        speed[0] = style.paint(Tone::Bold, &speed[0]);
+        page.line(speed.join(if fits { "   " } else { "\n" }));
+        page.caveats(&caveat::lines(self.part));
+        page.blank();
+        self.percentiles(&mut page);
+        page.blank();
+        self.pictures(&mut page);
+        self.accounts(&mut page);
         for finding in caveat::elsewhere(self.part) {
-            lines.extend(labelled(style, fact::severity(finding.severity), &finding.line()));
+            page.beside(LABEL, fact::severity(finding.severity), Tone::Plain, &finding.line());
         }
         if let Some(words) = setting::disturbance(self.part, &self.run.machine) {
-            lines.extend(labelled(style, "disturbed", &words));
+            page.beside(LABEL, "disturbed", Tone::Plain, &words);
         }
-        lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+        page.finish()
     }
 
-    /// The main figure and its details.
-    pub(crate) fn speed(&self) -> (String, Vec<String>) {
-        let rate = format!("{} requests/s", format_rate(self.throughput_per_s()));
-        let bytes = bandwidth(self.bytes_per_s());
-        let (first, second) = if self.part.is_bulk() { (bytes, rate) } else { (rate, bytes) };
-        let offered = self.trial.offered_per_s;
-        let offered = offered.map(|rate| format!("offered {} requests/s", format_rate(rate)));
-        (first, std::iter::once(second).chain(offered).collect())
+    /// The main figure, then its details.
+    pub(crate) fn speed(&self) -> Vec<String> {
+        let rate = |rate: f64| format!("{} requests/s", format_rate(rate));
+        let mut figures = vec![rate(self.throughput_per_s()), bandwidth(self.bytes_per_s())];
+        if self.part.is_bulk() {
+            figures.reverse();
+        }
+        figures
+            .extend(self.trial.offered_per_s.map(|offered| format!("offered {}", rate(offered))));
+        figures
     }
 
-    fn percentiles(&self, style: &Style) -> Vec<String> {
+    fn percentiles(&self, page: &mut Page<'_>) {
         let cells = |label: &str, cells: &[String]| -> String {
             cells.iter().fold(left(label, 8), |line, cell| line + &right(cell, 9))
         };
         // A terminal too narrow for all of them shows them one below the other.
-        let beside = ((style.columns() - 8) / 9).clamp(1, TIMES.len());
-        let rows = self.times_rows();
-        let mut lines = Vec::new();
+        let beside = ((page.style.columns() - 8) / 9).clamp(1, TIMES.len());
+        let heads = TIMES.map(str::to_owned);
         for first in (0..TIMES.len()).step_by(beside) {
             let range = first..(first + beside).min(TIMES.len());
-            let heads = TIMES.map(str::to_owned);
-            lines.push(style.dim(&cells("", &heads[range.clone()])));
-            for (label, values) in &rows {
+            page.line(page.style.paint(Tone::Dim, &cells("", &heads[range.clone()])));
+            for (label, values) in self.times_rows() {
                 let label = label.strip_suffix(" time").unwrap_or(label);
-                lines.push(cells(label, &values[range.clone()]));
+                page.line(cells(label, &values[range.clone()]));
             }
         }
         for text in self.times_in_words() {
-            lines.extend(wrap(&text, style.columns(), 2).iter().map(|line| style.dim(line)));
+            page.paragraph(Tone::Dim, 2, text);
         }
-        lines
     }
 
     /// The measured times by name, each with the figures of [`TIMES`].
@@ -242,53 +230,45 @@ impl<'a> LoadReport<'a> {
             (_, 0) => "; excludes dropped requests".to_owned(),
             _ => "; excludes dropped and failed requests".to_owned(),
         };
-        let completed = format_count(self.times().count);
-        let requests = if self.times().count == 1 { "request" } else { "requests" };
-        [words.to_owned(), format!("of {completed} completed {requests}{of}")]
+        let requests = plural(self.times().count, "completed request");
+        [words.to_owned(), format!("of {requests}{of}")]
     }
 
-    fn pictures(&self, style: &Style) -> Vec<String> {
-        let columns = style.columns().min(80) - 32;
-        let mut lines = Vec::new();
+    fn pictures(&self, page: &mut Page<'_>) {
+        let columns = page.style.columns().min(80) - 32;
+        let mut draw = |label: &str, bars: String, range: String| {
+            let range = page.style.paint(Tone::Dim, &range);
+            page.line_beside(LABEL, label, &format!("{bars}  {range}"));
+        };
         if let Ok(Some(histogram)) = self.times().histogram()
             && let Some((bars, low, high)) = shape_of(&histogram, columns)
         {
-            let range = format!("{} – {}", Nanos(low), Nanos(high));
-            lines.push(format!("{}{bars}  {}", style.dim(&left("shape", 11)), style.dim(&range)));
+            draw("shape", bars, format!("{} – {}", Nanos(low), Nanos(high)));
         }
         // The last step is rarely whole, so it would look like a drop.
         let steps = &self.trial.completed_by_step;
         let whole = &steps[..steps.len().saturating_sub(1)];
         if whole.len() > 1 && self.trial.step.0 > 0 {
-            let merged = squeeze(whole, columns);
-            let highest =
-                whole.iter().max().copied().unwrap_or(0) as f64 / self.trial.step.as_secs_f64();
-            let range = format!("0 – {}/s", format_rate(highest));
-            let label = style.dim(&left("over time", 11));
-            lines.push(format!("{label}{}  {}", bars(&merged), style.dim(&range)));
+            let highest = whole.iter().max().copied().unwrap_or(0) as f64;
+            let highest = format_rate(highest / self.trial.step.as_secs_f64());
+            draw("over time", bars(&squeeze(whole, columns)), format!("0 – {highest}/s"));
         }
-        lines
     }
 
-    fn accounts(&self, style: &Style) -> Vec<String> {
-        let ledger = &self.trial.ledger;
-        let broken = equations::is_broken(ledger, false);
-        let mut lines: Vec<String> = Vec::new();
-        let clauses = equations::wrapped(ledger, false, style.columns() - 11);
-        for (index, line) in clauses.iter().enumerate() {
-            let label = style.dim(&left(if index == 0 { "ledger" } else { "" }, 11));
-            let line = if broken { style.bad(line) } else { line.clone() };
-            lines.push(format!("{label}{line}"));
-        }
-        lines.extend(self.warm_up_in_words().iter().flat_map(|w| labelled(style, "before", w)));
-        let failures = equations::failures(&ledger.errors);
+    fn accounts(&self, page: &mut Page<'_>) {
+        page.account(LABEL, "ledger", &self.account());
+        let failures = equations::failures(&self.ledger().errors);
         let failures = if failures.is_empty() { "none".to_owned() } else { failures };
-        lines.extend(labelled(style, "errors", &failures));
-        if let Some(statuses) = self.statuses_in_words() {
-            lines.extend(labelled(style, "statuses", &statuses));
+        for (label, words) in [
+            ("before", self.warm_up_in_words()),
+            ("errors", Some(failures)),
+            ("statuses", self.statuses_in_words()),
+            ("client", Some(self.client())),
+        ] {
+            if let Some(words) = words {
+                page.beside(LABEL, label, Tone::Plain, &words);
+            }
         }
-        lines.extend(labelled(style, "client", &self.client()));
-        lines
     }
 
     /// The requests before the measured ones: the three probes, and the warm-up.
@@ -337,7 +317,7 @@ impl<'a> LoadReport<'a> {
             }
             _ => "CPU per request unknown".to_owned(),
         });
-        words.push(crate::text::plural(u64::from(load.threads), "thread"));
+        words.push(plural(u64::from(load.threads), "thread"));
         if let Some(busiest) = self.busiest() {
             let share = format!("{:.0}%", 100.0 * busiest);
             let which = if self.trial.client.len() > 1 { "the busiest " } else { "" };
@@ -349,14 +329,6 @@ impl<'a> LoadReport<'a> {
         });
         words.join(", ")
     }
-}
-
-fn labelled(style: &Style, label: &str, text: &str) -> Vec<String> {
-    wrap(text, style.columns() - 11, 0)
-        .iter()
-        .enumerate()
-        .map(|(i, line)| format!("{}{line}", style.dim(&left(if i == 0 { label } else { "" }, 11))))
-        .collect()
 }
 
 /// A histogram as bars of equal width on a logarithmic axis, from its smallest value to its 99.9th

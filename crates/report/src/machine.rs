@@ -4,11 +4,6 @@ use record::Run;
 
 use crate::text;
 
-/// The machine in one line.
-pub(crate) fn line(run: &Run) -> String {
-    words(&run.machine)
-}
-
 /// A machine in words: processor, CPUs, memory, kernel, distribution, hypervisor.
 pub(crate) fn words(m: &record::Machine) -> String {
     let mut words = vec![

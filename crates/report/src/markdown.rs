@@ -1,14 +1,17 @@
 //! A run as GitHub-flavoured Markdown, to paste into an issue or a README.
 
+use std::collections::BTreeSet;
+
 use record::{Metric, Part, Run, Variant};
 
 use crate::finding_lines::FindingLine;
 use crate::html::{Picture, pictures};
+use crate::ledger::Account;
 use crate::load::{LoadReport, TIMES};
-use crate::text::{capitalised, one_line, shell};
+use crate::text::{capitalised, one_line, sentence, shell};
 use crate::verdict::{self, AnswerLine, ratio_cells};
 use crate::{
-    caveat, changes, disruption, fact, figures, ledger, machine, place, setting, validity, view,
+    caveat, changes, disruption, figures, ledger, machine, place, setting, validity, view,
 };
 
 /// The report as Markdown.
@@ -27,13 +30,13 @@ pub fn markdown_with_pictures(run: &Run, folder: &str) -> String {
 fn page(run: &Run, folder: Option<&str>) -> String {
     let mut out = format!("## {}\n\n", escape(&run.title));
     if run.question != run.title && !run.question.is_empty() {
-        out += &format!("{}\n\n", escape(&run.question));
+        out += &paragraph(&run.question);
     }
     for (word, rest) in view::forewords(run) {
         out += &format!("> {word}: {rest}\n\n");
     }
     if let Some(error) = &run.error {
-        out += &format!("**INVALID**: {}\n\n", escape(error));
+        out += &invalid(error);
     }
     out += &answers(run);
     let about = view::about(run);
@@ -53,21 +56,13 @@ fn page(run: &Run, folder: Option<&str>) -> String {
         }
         out += &part_section(run, part, &embed(Some(&part.name)));
     }
-    out += &format!("Machine: {}.\n\n", escape(&machine::line(run)));
-    for line in place::lines(run) {
-        out += &format!("- {}\n", escape(&line));
-    }
-    if !place::lines(run).is_empty() {
-        out += "\n";
-    }
+    out += &paragraph(&format!("Machine: {}.", machine::words(&run.machine)));
+    out += &list(place::lines(run).iter().map(|line| escape(line)));
     if let Some(setting::Waking { brief, why }) = setting::waking(run) {
-        let brief = escape(&capitalised(&brief));
-        out +=
-            &format!("<details><summary>{brief}</summary>\n\n{}\n\n</details>\n\n", escape(&why));
+        out += &details(&escape(&capitalised(&brief)), &paragraph(&why));
     }
     out += &format!("Run `{}`, {}. Repeat it with:\n\n", run.id, escape(&view::maker(run)));
-    out += &fenced(&one_line(&shell(&run.command_line)));
-    out
+    out + &fenced("sh", &one_line(&shell(&run.command_line)))
 }
 
 /// What each change from one part to another does.
@@ -113,24 +108,19 @@ fn image(picture: &Picture, folder: &str) -> String {
 }
 
 fn answers(run: &Run) -> String {
-    let lines = verdict::answer(run);
-    let line = |answer: &AnswerLine<'_>| match answer.part {
-        "" => format!("- {}.\n", escape(&answer.words)),
-        part => format!("- **{}**: {}.\n", escape(part), escape(&answer.words)),
+    let line = |answer: &AnswerLine<'_>| {
+        format!("**{}**: {}.", escape(answer.part), escape(&answer.words))
     };
-    match lines.as_slice() {
-        [] => String::new(),
-        [one] if one.part.is_empty() => {
-            format!("**{}.**\n\n", escape(&one.words))
-        }
-        lines => lines.iter().map(line).collect::<String>() + "\n",
+    match verdict::answer(run).as_slice() {
+        [one] => format!("**{}.**\n\n", escape(&one.words)),
+        lines => list(lines.iter().map(line)),
     }
 }
 
 fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
     let mut out = String::new();
     for reason in validity::of_part(part) {
-        out += &format!("**INVALID**: {}\n\n", escape(&reason));
+        out += &invalid(&reason);
     }
     out += pictures;
     if let Some(report) = LoadReport::from_run(run) {
@@ -140,23 +130,16 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
     out += &table(part);
     out += &verdicts(part);
     out += &others(part);
-    let measured = part.variants.iter().enumerate();
-    let measured = measured.filter(|(_, variant)| variant.ledger.counts.offered > 0);
-    out += &list(measured.map(|(index, variant)| {
-        let disrupted = disruption::is_disrupted(part, index);
-        format!("{}: {}", escape(&variant.name), ledger::line(&variant.ledger, disrupted))
-    }));
-    if let Some(words) = setting::disturbance(part, &run.machine) {
-        out += &format!("{}.\n\n", escape(&capitalised(&words)));
-    }
+    out += &list(ledger::accounts(part).map(|account| ledger(&account)));
+    out += &disturbance(run, part);
     // What makes the part INVALID or weakens its verdicts is already above.
-    out += &list(caveat::elsewhere(part).iter().map(finding_line));
-    out + &format!("{}.\n\n", escape(&setting::line(part)))
+    out += &findings(&caveat::elsewhere(part));
+    out + &paragraph(&format!("{}.", setting::line(part)))
 }
 
 /// A run of `load`: one trial without comparisons.
 fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
-    let mut out = list(caveat::lines(part).iter().map(finding_line));
+    let mut out = findings(&caveat::lines(part));
     out += &format!("| | {} |\n", TIMES.join(" | "));
     out += &format!("| :-- |{}\n", " --: |".repeat(TIMES.len()));
     for (name, values) in report.times_rows() {
@@ -164,22 +147,50 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
     }
     let [words, of] = report.times_in_words();
     out += &format!("\n{}; {of}.\n\n", capitalised(&words));
-    let (first, rest) = report.speed();
-    let speed = std::iter::once(first).chain(rest).collect::<Vec<_>>().join(", ");
-    let mut items = vec![speed, ledger::line(report.ledger(), false)];
+    let mut items = vec![report.speed().join(", "), report.account().line()];
     let failures = ledger::failures(&report.ledger().errors);
     items.extend((!failures.is_empty()).then(|| format!("failed: {failures}")));
     items.extend(report.statuses_in_words().map(|words| format!("statuses: {words}")));
     items.push(format!("client: {}", report.client()));
     let disturbed = setting::disturbance(part, &run.machine);
     items.extend(disturbed.map(|words| format!("disturbed: {words}")));
-    items.extend(
-        caveat::elsewhere(part)
-            .into_iter()
-            .map(|finding| format!("{}: {}", fact::severity(finding.severity), finding.line())),
-    );
+    items.extend(caveat::elsewhere(part).iter().map(FindingLine::labelled));
     out += &list(items.iter().map(|item| escape(item)));
-    out + &format!("{}.\n\n", escape(&capitalised(&report.setting())))
+    out + &paragraph(&sentence(&report.setting()))
+}
+
+fn invalid(reason: &str) -> String {
+    format!("**INVALID**: {}", paragraph(reason))
+}
+
+pub(crate) fn ledger(account: &Account<'_>) -> String {
+    format!("{}: {}", escape(account.name), account.line())
+}
+
+/// Other activity on the machine.
+pub(crate) fn disturbance(run: &Run, part: &Part) -> String {
+    let words = setting::disturbance(part, &run.machine);
+    optional(words.map(|words| sentence(&words)))
+}
+
+/// `warning: unix is client-limited: …`.
+pub(crate) fn findings(lines: &[FindingLine]) -> String {
+    list(lines.iter().map(|line| escape(&line.labelled())))
+}
+
+/// A paragraph, if there is anything to say.
+pub(crate) fn optional(words: Option<String>) -> String {
+    words.map_or_else(String::new, |words| paragraph(&words))
+}
+
+fn paragraph(words: &str) -> String {
+    format!("{}\n\n", escape(words))
+}
+
+/// Something that is shown when its summary is clicked. GitHub recognises Markdown inside only after
+/// an empty line.
+pub(crate) fn details(summary: &str, inside: &str) -> String {
+    format!("<details><summary>{summary}</summary>\n\n{inside}</details>\n\n")
 }
 
 pub(crate) fn list(items: impl Iterator<Item = String>) -> String {
@@ -207,11 +218,8 @@ fn table(part: &Part) -> String {
         false => String::new(),
     };
     out += &format!("\np50 and p99: {}.{few}\n\n", view::times_in_words(part));
-    if let Some(words) = caveat::footnote(part) {
-        out += &format!("{}.\n\n", escape(&words));
-    }
-    if let Some(words) = view::bytes_in_words(part) {
-        out += &format!("{}.\n\n", escape(&words));
+    for words in [caveat::footnote(part), view::bytes_in_words(part)].into_iter().flatten() {
+        out += &paragraph(&format!("{words}."));
     }
     out + &other_published(part)
 }
@@ -228,7 +236,7 @@ fn losses(part: &Part) -> String {
         let name = escape(&part.variants[of.variant].name);
         out += &format!("| {name} | {} |\n", of.cells().join(" | "));
     }
-    out += &format!("\n{}.\n\n", capitalised(disruption::LEGEND));
+    out += &format!("\n{}\n\n", sentence(disruption::LEGEND));
     out + &list(losses.iter().map(|of| {
         let name = &part.variants[of.variant].name;
         escape(&format!("{name}: {}", of.actions_in_words()))
@@ -291,12 +299,11 @@ fn other_published(part: &Part) -> String {
         let name = p.variant.as_ref().map_or_else(String::new, |name| format!("{name}: "));
         escape(&format!("published: {name}{}", p.figure))
     }));
-    let mut sources: Vec<&str> = part.published.iter().map(|p| p.source.as_str()).collect();
-    sources.sort_unstable();
-    sources.dedup();
+    let sources: BTreeSet<&str> = part.published.iter().map(|p| p.source.as_str()).collect();
     if !sources.is_empty() {
-        let sources = escape(&sources.join("; "));
-        out += &format!("Published: {sources}. Machines differ, so compare only ratios.\n\n");
+        let sources = Vec::from_iter(sources).join("; ");
+        let words = format!("Published: {sources}. Machines differ, so compare only ratios.");
+        out += &paragraph(&words);
     }
     out
 }
@@ -310,22 +317,12 @@ fn verdicts(part: &Part) -> String {
         let beside = beside.filter(|_| !validity::is_refused(comparison)).map(|(ratio, _)| {
             format!(" Published {ratio:.2}×, here {}.", verdict::ratio_in_words(comparison))
         });
-        let caveats = row.caveats.iter().map(|line| format!("\n  - {}", finding_line(line)));
-        escape(&row.marked()) + &beside.unwrap_or_default() + &caveats.collect::<String>()
+        let caveats = row.caveats.iter().map(|line| format!("\n  - {}", escape(&line.labelled())));
+        escape(&row.sentence) + &beside.unwrap_or_default() + &caveats.collect::<String>()
     }));
-    out += &list(verdicts.caveats.iter().map(finding_line));
-    if let Some(words) = verdicts.uncompared {
-        out += &format!("{}.\n\n", escape(&words));
-    }
-    if let Some(words) = verdicts.circumstances {
-        out += &format!("{}.\n\n", escape(&capitalised(&words)));
-    }
-    out
-}
-
-/// `warning: unix is client-limited: …`.
-pub(crate) fn finding_line(line: &FindingLine) -> String {
-    format!("{}: {}", fact::severity(line.severity), escape(&line.line()))
+    out += &findings(&verdicts.caveats);
+    out += &optional(verdicts.uncompared.map(|words| format!("{words}.")));
+    out + &optional(verdicts.circumstances.map(|words| sentence(&words)))
 }
 
 /// The secondary ratios, collapsed.
@@ -337,25 +334,23 @@ fn others(part: &Part) -> String {
     let mut metrics: Vec<&str> =
         others.iter().map(|c| setting::metric(c.metric, part.is_bulk())).collect();
     metrics.dedup();
-    // GitHub recognises a table inside only after an empty line.
     let adjusted = others.iter().find(|c| c.judgement.adjusted_for > 1);
     let adjustment = match adjusted {
         Some(comparison) => verdict::words::adjustment(&comparison.judgement),
         None => "unadjusted: one in twenty such intervals misses by chance".to_owned(),
     };
-    let mut out = format!("<details><summary>{} ({adjustment})</summary>\n\n", metrics.join(", "));
-    out += "| compared | metric | ratio | interval | verdict |\n";
-    out += "| :-- | :-- | --: | --: | :-- |\n";
+    let mut table = "| compared | metric | ratio | interval | verdict |\n".to_owned();
+    table += "| :-- | :-- | --: | --: | :-- |\n";
     for comparison in others {
         let (value, interval) = ratio_cells(comparison);
-        out += &format!(
+        table += &format!(
             "| {} | {} | {value} | {interval} | {} |\n",
             escape(&view::sides(part, comparison)),
             setting::metric(comparison.metric, part.is_bulk()),
             caveat::marked(part, comparison, verdict::in_short(comparison).to_owned()),
         );
     }
-    out + "\n</details>\n\n"
+    details(&format!("{} ({adjustment})", metrics.join(", ")), &format!("{table}\n"))
 }
 
 /// Paragraphs with their line breaks.
@@ -381,11 +376,11 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// A code block whose fence is longer than any run of backticks inside it.
-fn fenced(code: &str) -> String {
+/// A code block in a language, whose fence is longer than any run of backticks inside it.
+pub(crate) fn fenced(language: &str, code: &str) -> String {
     let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}sh\n{code}\n{fence}\n")
+    format!("{fence}{language}\n{code}\n{fence}\n")
 }
 
 #[cfg(test)]
@@ -395,6 +390,6 @@ mod tests {
     #[test]
     fn commands_do_not_become_markup() {
         assert_eq!(escape("a|b *c* <i> `d`"), "a\\|b \\*c\\* &lt;i&gt; \\`d\\`");
-        assert_eq!(fenced("echo ```"), "````sh\necho ```\n````\n");
+        assert_eq!(fenced("sh", "echo ```"), "````sh\necho ```\n````\n");
     }
 }

@@ -1,10 +1,10 @@
 //! Which machine is what, in words, for a run on several machines.
 
-use base::CpuSet;
+use base::{CpuSet, Nanos};
 use record::{ClockOffset, Layout, Link, PartMachine, Run};
 
-use crate::machine;
 use crate::text::{self, listed};
+use crate::{machine, setting};
 
 /// What the machine that tachograph was started on is called.
 const HERE: &str = "this machine";
@@ -14,10 +14,9 @@ fn name(place: &PartMachine) -> &str {
 }
 
 fn on_cpus(cpus: &CpuSet) -> String {
-    match cpus.iter().count() {
-        0 => String::new(),
-        1 => format!(" (CPU {cpus})"),
-        _ => format!(" (CPUs {cpus})"),
+    match cpus.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", setting::cpus(cpus)),
     }
 }
 
@@ -44,21 +43,19 @@ pub(crate) fn layout(layout: &Layout) -> Option<String> {
 
 /// A line about each other machine of a run, and one about the beginnings of several clients.
 pub(crate) fn lines(run: &Run) -> Vec<String> {
+    let machines = run.parts.iter().flat_map(|part| &part.layout.machines);
+    let others = machines.filter(|place| place.name.is_some()).map(line);
+    let links = run.parts.iter().flat_map(|part| &part.layout.links).map(link_line);
     let mut lines: Vec<String> = Vec::new();
-    for layout in run.parts.iter().map(|part| &part.layout) {
-        let others = layout.machines.iter().filter(|place| place.name.is_some()).map(line);
-        lines.extend(others.filter(|line| !lines.contains(line)).collect::<Vec<_>>());
-    }
-    for link in run.parts.iter().flat_map(|part| &part.layout.links) {
-        let line = link_line(link);
+    for line in others.chain(links) {
         if !lines.contains(&line) {
             lines.push(line);
         }
     }
     let apart = run.parts.iter().filter_map(|part| part.layout.clients_apart).max();
-    lines.extend(apart.map(|apart| {
-        format!("the clients began each slice within {} of each other", text::time(apart.0 as f64))
-    }));
+    lines.extend(
+        apart.map(|apart| format!("the clients began each slice within {apart} of each other")),
+    );
     lines
 }
 
@@ -105,8 +102,8 @@ fn link_line(link: &Link) -> String {
         "from {} to {}: a round trip takes {} (at least {}), {}/s{}{}",
         of(&link.client),
         of(&link.server),
-        text::time(link.round_trip.0 as f64),
-        text::time(link.round_trip_min.0 as f64),
+        link.round_trip,
+        link.round_trip_min,
         base::Bytes(link.bytes_per_s as u64),
         by.unwrap_or_default(),
         router.unwrap_or_default()
@@ -122,15 +119,13 @@ fn bits(per_s: u64) -> String {
 
 /// `its clock is 1.25 s ahead, ±40.0 µs`.
 fn offset(clock: ClockOffset) -> String {
-    let size = text::time(clock.offset_ns.unsigned_abs() as f64);
+    let size = Nanos(clock.offset_ns.unsigned_abs());
     let side = if clock.offset_ns < 0 { "behind" } else { "ahead" };
-    format!("its clock is {size} {side}, ±{}", text::time(clock.error.0 as f64))
+    format!("its clock is {size} {side}, ±{}", clock.error)
 }
 
 #[cfg(test)]
 mod tests {
-    use base::Nanos;
-
     use super::*;
 
     fn place(name: Option<&str>) -> PartMachine {

@@ -16,33 +16,33 @@ pub(crate) fn layout(layout: &Layout) -> String {
     if let Some(words) = place::layout(layout) {
         return words;
     }
-    let name = |set: &CpuSet| {
-        let plural = if set.iter().count() == 1 { "CPU" } else { "CPUs" };
-        format!("{plural} {set}")
-    };
     match (layout.client.is_empty(), layout.stack.is_empty()) {
         (true, true) => "client and stack not pinned".to_owned(),
-        (true, false) => format!("client not pinned, stack on {}", name(&layout.stack)),
-        (false, true) => format!("client on {}, stack not pinned", name(&layout.client)),
+        (true, false) => format!("client not pinned, stack on {}", cpus(&layout.stack)),
+        (false, true) => format!("client on {}, stack not pinned", cpus(&layout.client)),
         _ if layout.client == layout.stack => {
-            format!("client and stack share {}", name(&layout.client))
+            format!("client and stack share {}", cpus(&layout.client))
         }
         _ if !layout.beside_client.is_empty() => {
-            let (client, stack) = (name(&layout.client), name(&layout.stack));
+            let (client, stack) = (cpus(&layout.client), cpus(&layout.stack));
             let first = [["client".to_owned()].as_slice(), &layout.beside_client].concat();
             format!("{} on {client}, the rest of the stack on {stack}", listed(&first))
         }
-        _ => format!("client on {}, stack on {}", name(&layout.client), name(&layout.stack)),
+        _ => format!("client on {}, stack on {}", cpus(&layout.client), cpus(&layout.stack)),
     }
 }
 
 /// `client on CPU 1`, for a run that starts no stack.
 pub(crate) fn client_layout(layout: &Layout) -> String {
-    match layout.client.iter().count() {
-        0 => "client not pinned".to_owned(),
-        1 => format!("client on CPU {}", layout.client),
-        _ => format!("client on CPUs {}", layout.client),
+    match layout.client.is_empty() {
+        true => "client not pinned".to_owned(),
+        false => format!("client on {}", cpus(&layout.client)),
     }
+}
+
+/// `CPU 1`, `CPUs 0-3`.
+pub(crate) fn cpus(set: &CpuSet) -> String {
+    format!("{} {set}", if set.iter().count() == 1 { "CPU" } else { "CPUs" })
 }
 
 /// `10 connections, a new one for each request, closed loop, then open loop at 918 requests/s`.
@@ -177,9 +177,7 @@ pub(crate) fn blocks(part: &Part) -> String {
 
 /// Load, layout and blocks of a part in one line.
 pub(crate) fn line(part: &Part) -> String {
-    let mut words = vec![load(&part.load, &offers(part))];
-    words.push(part_layout(part));
-    words.push(blocks(part));
+    let mut words = vec![load(&part.load, &offers(part)), part_layout(part), blocks(part)];
     if part.quick {
         words.push("shortened for a quick look".to_owned());
     }
@@ -237,14 +235,10 @@ pub(crate) fn waking(run: &Run) -> Option<Waking> {
 
 /// A duration in two significant digits.
 fn rounded(nanos: f64) -> String {
-    let unit = 10f64.powf(nanos.max(1.0).log10().floor() - 1.0).max(1.0);
+    let unit = text::second_digit(nanos);
     let time = text::time((nanos / unit).round().max(0.0) * unit);
     let (number, unit) = time.split_once(' ').unwrap_or((&time, ""));
-    let number = match number.contains('.') {
-        true => number.trim_end_matches('0').trim_end_matches('.'),
-        false => number,
-    };
-    format!("{number} {unit}")
+    format!("{} {unit}", text::without_zeros(number))
 }
 
 /// Below this share, other processes and the hypervisor are not mentioned.

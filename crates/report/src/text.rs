@@ -25,33 +25,32 @@ impl Style {
         self.width.clamp(40, 160)
     }
 
-    fn paint(&self, style: Ansi, text: &str) -> String {
-        if self.colour && !text.is_empty() {
-            format!("{}{text}{}", style.render(), style.render_reset())
-        } else {
-            text.to_owned()
+    /// The text in a tone, if colours are wanted.
+    pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
+        if !self.colour || text.is_empty() {
+            return text.to_owned();
         }
+        let style = match tone {
+            Tone::Plain => Ansi::new(),
+            Tone::Bold => Ansi::new().bold(),
+            Tone::Dim => Ansi::new().dimmed(),
+            Tone::Good => AnsiColor::Green.on_default().bold(),
+            Tone::Warn => AnsiColor::Yellow.on_default(),
+            Tone::Bad => AnsiColor::Red.on_default().bold(),
+        };
+        format!("{}{text}{}", style.render(), style.render_reset())
     }
+}
 
-    pub(crate) fn bold(&self, text: &str) -> String {
-        self.paint(Ansi::new().bold(), text)
-    }
-
-    pub(crate) fn dim(&self, text: &str) -> String {
-        self.paint(Ansi::new().dimmed(), text)
-    }
-
-    pub(crate) fn good(&self, text: &str) -> String {
-        self.paint(AnsiColor::Green.on_default().bold(), text)
-    }
-
-    pub(crate) fn warn(&self, text: &str) -> String {
-        self.paint(AnsiColor::Yellow.on_default(), text)
-    }
-
-    pub(crate) fn bad(&self, text: &str) -> String {
-        self.paint(AnsiColor::Red.on_default().bold(), text)
-    }
+/// What a text is to its reader.
+#[derive(Clone, Copy)]
+pub(crate) enum Tone {
+    Plain,
+    Bold,
+    Dim,
+    Good,
+    Warn,
+    Bad,
 }
 
 /// Width of a text without escape codes, in columns of a terminal.
@@ -199,11 +198,22 @@ pub(crate) fn bandwidth(bytes_per_s: f64) -> String {
 pub(crate) fn size(bytes: f64) -> String {
     let text = base::Bytes(bytes.max(0.0).round() as u64).to_string();
     match text.split_once(' ') {
-        Some((number, unit)) if number.contains('.') => {
-            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
-        }
-        _ => text,
+        Some((number, unit)) => format!("{} {unit}", without_zeros(number)),
+        None => text,
     }
+}
+
+/// A number without zeros at the end of its decimals.
+pub(crate) fn without_zeros(number: &str) -> &str {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    }
+}
+
+/// The unit of a number's second digit, at least 1.
+pub(crate) fn second_digit(value: f64) -> f64 {
+    10f64.powf(value.max(1.0).log10().floor() - 1.0).max(1.0)
 }
 
 /// A ratio and its interval: `1.12×` and `1.10–1.13`, or `≥ 1.10`; more digits for a narrow
@@ -238,6 +248,11 @@ pub(crate) fn listed(items: &[String]) -> String {
 pub(crate) fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Words as a sentence: with a capital letter and a full stop.
+pub(crate) fn sentence(words: &str) -> String {
+    capitalised(words) + "."
 }
 
 /// A command line that a shell parses into these arguments.

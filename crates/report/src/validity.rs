@@ -1,5 +1,7 @@
 //! What the findings forbid: verdicts, figures, or the whole run.
 
+use std::collections::BTreeSet;
+
 use record::{Comparison, Metric, Part, Run, RunKind, RunState};
 use stats::Verdict;
 
@@ -49,14 +51,16 @@ pub fn shortfalls(run: &Run) -> Vec<String> {
         return Vec::new();
     }
     let stopped = run.state == RunState::Interrupted;
-    let of_part = |part: &Part| {
-        let words = shortfall(part, stopped)?;
-        Some(match run.parts.len() {
-            1 => words,
-            _ => format!("{}: {words}", part.name),
-        })
-    };
+    let of_part = |part: &Part| Some(named(run, part, shortfall(part, stopped)?));
     run.parts.iter().filter_map(of_part).collect()
+}
+
+/// Words about a part, with its name if there are others.
+fn named(run: &Run, part: &Part, words: String) -> String {
+    match run.parts.len() {
+        1 => words,
+        _ => format!("{}: {words}", part.name),
+    }
 }
 
 fn shortfall(part: &Part, stopped: bool) -> Option<String> {
@@ -102,11 +106,7 @@ pub fn reasons(run: &Run) -> Vec<String> {
         reasons.extend(view::state_in_words(run).map(|(word, rest)| format!("{word}: {rest}")));
     }
     for part in &run.parts {
-        let of_part = of_part(part).into_iter();
-        reasons.extend(of_part.map(|reason| match run.parts.len() {
-            1 => reason,
-            _ => format!("{}: {reason}", part.name),
-        }));
+        reasons.extend(of_part(part).into_iter().map(|reason| named(run, part, reason)));
     }
     reasons
 }
@@ -179,11 +179,8 @@ pub(crate) fn with_forbidden(part: &Part, mut lines: Vec<FindingLine>) -> Vec<Fi
 /// The metrics whose verdicts these findings forbid.
 fn forbidden(part: &Part, findings: &[u32]) -> Vec<Metric> {
     let touched = |c: &&Comparison| is_refused(c) && c.because.iter().any(|i| findings.contains(i));
-    let mut metrics: Vec<Metric> =
-        part.comparisons.iter().filter(touched).map(|c| c.metric).collect();
-    metrics.sort_unstable();
-    metrics.dedup();
-    metrics
+    let metrics = part.comparisons.iter().filter(touched).map(|c| c.metric);
+    metrics.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Whether a variant's figure of this metric is invalid.
@@ -204,8 +201,8 @@ pub(crate) fn is_void(part: &Part, variant: usize, metric: Metric) -> bool {
     })
 }
 
-/// The metrics in a variant's row of a table.
-const SHOWN: [Metric; 5] =
+/// All metrics, in the order of their columns in a table.
+pub(crate) const METRICS: [Metric; 5] =
     [Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu, Metric::Memory];
 
 /// Which figures of a table are invalid; `None` if all are valid.
@@ -215,7 +212,7 @@ pub(crate) fn void_in_words(part: &Part) -> Option<String> {
     let compared = |metric: &Metric| {
         part.comparisons.is_empty() || part.comparisons.iter().any(|c| c.metric == *metric)
     };
-    let metrics = || SHOWN.into_iter().filter(compared);
+    let metrics = || METRICS.into_iter().filter(compared);
     let void = |variant: usize| -> Vec<Metric> {
         metrics().filter(|metric| is_void(part, variant, *metric)).collect()
     };

@@ -100,13 +100,12 @@ pub(crate) fn throughput(part: &Part, value: f64) -> String {
 
 /// Describes the percentiles of a part.
 pub(crate) fn times_in_words(part: &Part) -> String {
-    let timed = (0..part.variants.len()).find_map(|variant| latency_summary(part, variant));
     let dropped = part.variants.iter().any(|variant| variant.ledger.counts.dropped > 0);
     // Dropped and failed requests have no time.
     let of = if dropped { " of completed requests" } else { "" };
     // Nothing answers a message, so it ends here for its sender.
     let until = if part.is_one_way() { ", until the socket took the message" } else { "" };
-    match timed {
+    match timed(part) {
         Some(summary) if summary.offer == Offer::Open => {
             format!("latency{of}, {}{until}", setting::offer(Offer::Open, summary.offered_per_s))
         }
@@ -116,8 +115,11 @@ pub(crate) fn times_in_words(part: &Part) -> String {
 
 /// The offer whose times are in the tables and curves.
 pub(crate) fn times_offer(part: &Part) -> Offer {
-    let timed = (0..part.variants.len()).find_map(|variant| latency_summary(part, variant));
-    timed.map_or(Offer::Closed, |summary| summary.offer)
+    timed(part).map_or(Offer::Closed, |summary| summary.offer)
+}
+
+fn timed(part: &Part) -> Option<Summary> {
+    (0..part.variants.len()).find_map(|variant| latency_summary(part, variant))
 }
 
 /// Smaller responses are compared by their number, not by their bytes.

@@ -4,44 +4,66 @@
 mod sample;
 
 use insta::assert_snapshot;
-use report::{LoadReport, Style, csv, markdown, markdown_with_pictures, terminal};
+use record::Run;
+use report::{Style, csv, markdown, markdown_with_pictures, terminal};
 use stats::Estimate;
 
-#[test]
-fn two_variants_fit_on_one_screen() {
-    assert_snapshot!(terminal(&sample::tcp_unix(), &Style::default()));
+/// The report in 80 columns without colour.
+fn plain(run: &Run) -> String {
+    terminal(run, &Style::default())
+}
+
+/// The words of a text that was broken into lines.
+fn unbroken(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn several_variants_and_one_that_was_skipped() {
-    assert_snapshot!(terminal(&sample::layers(), &Style::default()));
+fn each_run_on_one_screen() {
+    for (name, run) in [
+        ("two_variants_fit_on_one_screen", sample::tcp_unix()),
+        ("several_variants_and_one_that_was_skipped", sample::layers()),
+        ("an_invalid_run_says_so_above_its_figures", sample::invalid()),
+        ("long_commands_stand_above_their_figures", sample::hostile()),
+        ("stopped", sample::interrupted()),
+        ("killed", sample::cut_off()),
+        ("bulk_is_told_in_gigabytes", sample::bulk()),
+        ("one_target_fits_on_one_screen", sample::load()),
+        ("a_load_that_failed_says_why_and_how_often", sample::load_unsustained()),
+        // A metric that is INVALID leaves the others alone.
+        ("late", sample::late()),
+        ("uneven", sample::uneven()),
+        // Blocks that did not end show figures so far.
+        ("hopeless", sample::hopeless()),
+        // Percentiles of a rate that was not sustained were not told from others.
+        ("overloaded", sample::overloaded()),
+        // An estimate without an upper end says so.
+        ("unbounded", sample::unbounded()),
+        // What is refused is said once with its cause.
+        ("refused", sample::refused()),
+    ] {
+        assert_snapshot!(name, plain(&run));
+    }
 }
 
 #[test]
-fn an_invalid_run_says_so_above_its_figures() {
-    assert_snapshot!(terminal(&sample::invalid(), &Style::default()));
-}
-
-#[test]
-fn long_commands_stand_above_their_figures() {
-    assert_snapshot!(terminal(&sample::hostile(), &Style::default()));
-}
-
-#[test]
-fn a_run_that_was_stopped_and_one_that_was_killed() {
-    assert_snapshot!("stopped", terminal(&sample::interrupted(), &Style::default()));
-    assert_snapshot!("killed", terminal(&sample::cut_off(), &Style::default()));
-}
-
-#[test]
-fn bulk_is_told_in_gigabytes() {
-    assert_snapshot!(terminal(&sample::bulk(), &Style::default()));
+fn each_run_in_an_issue() {
+    for (name, run) in [
+        ("markdown", sample::tcp_unix()),
+        ("markdown_hostile", sample::hostile()),
+        ("markdown_few_blocks", sample::few_blocks()),
+        ("markdown_overloaded", sample::overloaded()),
+        ("markdown_unbounded", sample::unbounded()),
+    ] {
+        assert_snapshot!(name, markdown(&run));
+    }
+    assert_snapshot!("markdown_refused", markdown_with_pictures(&sample::refused(), "pictures"));
 }
 
 #[test]
 fn what_each_change_does_is_told_after_the_parts() {
     let mut run = sample::changed();
-    let text = terminal(&run, &Style::default());
+    let text = plain(&run);
     let (_, told) = text.split_once("\nWhat each change does\n").unwrap();
     let (told, _) = told.split_once("\nmachine").unwrap();
     assert_snapshot!("changes", told);
@@ -62,20 +84,6 @@ fn what_each_change_does_is_told_after_the_parts() {
 }
 
 #[test]
-fn one_target_fits_on_one_screen() {
-    let text = terminal(&sample::load(), &Style::default());
-    let run = sample::load();
-    let report = LoadReport::from_run(&run).unwrap();
-    assert_eq!(report.terminal(&Style::default()), text);
-    assert_snapshot!(text);
-}
-
-#[test]
-fn a_load_that_failed_says_why_and_how_often() {
-    assert_snapshot!(terminal(&sample::load_unsustained(), &Style::default()));
-}
-
-#[test]
 fn a_load_is_answered_by_its_throughput() {
     let text = markdown(&sample::load());
     assert!(text.contains("\n**http://127.0.0.1:8000/ serves 1,846 requests/s.**\n"), "{text}");
@@ -87,29 +95,15 @@ fn what_is_unknown_of_a_client_is_said_to_be() {
     let mut run = sample::load();
     run.parts[0].load.engines.clear();
     run.parts[0].blocks[0].trials[1].client.clear();
-    let text = terminal(&run, &Style::default());
+    let text = plain(&run);
     let line = "client     CPU per request unknown, 1 thread, I/O backend unknown\n";
     assert!(text.contains(line), "{text}");
 }
 
 #[test]
-fn a_metric_that_is_invalid_leaves_the_others_alone() {
-    assert_snapshot!("late", terminal(&sample::late(), &Style::default()));
-    assert_snapshot!("uneven", terminal(&sample::uneven(), &Style::default()));
-}
-
-#[test]
-fn blocks_that_did_not_end_show_figures_so_far() {
-    assert_snapshot!("hopeless", terminal(&sample::hopeless(), &Style::default()));
-}
-
-#[test]
 fn percentiles_of_a_rate_that_was_not_sustained_were_not_told_from_others() {
-    let run = sample::overloaded();
-    assert_snapshot!("overloaded", terminal(&run, &Style::default()));
-    assert_snapshot!("markdown_overloaded", markdown(&run));
-    let (a, b) = (&run, &sample::tcp_unix());
-    assert_snapshot!("beside_overloaded", report::beside(a, b, &Style::default()));
+    let (a, b) = (sample::overloaded(), sample::tcp_unix());
+    assert_snapshot!("beside_overloaded", report::beside(&a, &b, &Style::default()));
 }
 
 #[test]
@@ -122,11 +116,10 @@ fn only_the_comparisons_of_what_did_not_sustain_its_rate_are_missing() {
     let mut of_third: Vec<_> = part.comparisons.clone();
     of_third.iter_mut().for_each(|comparison| comparison.variant = 2);
     part.comparisons.extend(of_third);
-    let note = |run: &record::Run| {
-        let text = terminal(run, &Style::default());
+    let note = |run: &Run| {
+        let text = plain(run);
         let found = text.split("note: ").nth(1).unwrap_or_default();
-        let found = found.split("\nunadjusted").next().unwrap_or_default();
-        found.split_whitespace().collect::<Vec<_>>().join(" ")
+        unbroken(found.split("\nunadjusted").next().unwrap_or_default())
     };
     let told = note(&run);
     let all = "p50 and p99 were not compared: tcp did not sustain 918 requests/s";
@@ -144,13 +137,6 @@ fn only_the_comparisons_of_what_did_not_sustain_its_rate_are_missing() {
 }
 
 #[test]
-fn an_estimate_without_an_upper_end_says_so() {
-    let run = sample::unbounded();
-    assert_snapshot!("unbounded", terminal(&run, &Style::default()));
-    assert_snapshot!("markdown_unbounded", markdown(&run));
-}
-
-#[test]
 fn a_warning_is_beside_the_verdict_that_it_weakens() {
     let mut run = sample::layers();
     let warning =
@@ -160,7 +146,7 @@ fn a_warning_is_beside_the_verdict_that_it_weakens() {
         warning(3, record::Fact::NullServer { factor: 1.4, limit: 3.0 }),
         warning(0, record::Fact::NotSteady { trials: 9, of: 16 }),
     ];
-    assert_snapshot!("weakened", terminal(&run, &Style::default()));
+    assert_snapshot!("weakened", plain(&run));
     let page = markdown(&run);
     let (_, verdicts) = page.split_once("- ⚠ ").unwrap();
     let (verdicts, _) = verdicts.split_once("<details>").unwrap();
@@ -182,8 +168,7 @@ fn what_weakens_one_verdict_and_forbids_another_says_both() {
     let finding = record::Finding::of_variant(record::Severity::Warning, 1, fact);
     part.comparisons.iter_mut().for_each(|comparison| comparison.because.clear());
     sample::forbid(part, finding, &[record::Metric::P50, record::Metric::P99]);
-    let text = terminal(&run, &Style::default());
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = unbroken(&plain(&run));
     let told = "stack on CPU 0). warning: unix is not steady: its throughput changed within 9 of 16 \
                 trials; no verdict on p50 and p99 unadjusted: ";
     assert!(text.contains(told), "{text}");
@@ -193,7 +178,7 @@ fn what_weakens_one_verdict_and_forbids_another_says_both() {
 #[test]
 fn what_crossing_cpus_costs_is_told_once() {
     let run = sample::bulk();
-    for text in [terminal(&run, &Style::default()), markdown(&run), report::html(&run)] {
+    for text in [plain(&run), markdown(&run), report::html(&run)] {
         let brief = "rossing CPUs adds about 18 µs to every request of all variants";
         assert_eq!(text.matches(brief).count(), 1, "{text}");
     }
@@ -215,7 +200,7 @@ fn what_crossing_cpus_costs_is_told_once() {
     );
     run.parts.truncate(1);
     run.parts[0].layout.client = run.parts[0].layout.stack.clone();
-    assert!(!terminal(&run, &Style::default()).contains("crossing"));
+    assert!(!plain(&run).contains("crossing"));
 }
 
 #[test]
@@ -235,7 +220,7 @@ fn plain_text_keeps_to_its_columns_and_has_no_escape_codes() {
 #[test]
 fn colour_changes_no_word() {
     for (name, run) in sample::all() {
-        let plain = terminal(&run, &Style::default());
+        let plain = plain(&run);
         let coloured = terminal(&run, &Style { colour: true, width: 80 });
         assert_ne!(plain, coloured);
         let mut stripped = String::new();
@@ -254,26 +239,18 @@ fn control_characters_of_a_name_never_reach_the_terminal() {
     let mut run = sample::tcp_unix();
     run.parts[0].variants[0].name = "tcp\u{1b}]0;owned\u{7}\r\nfake line".to_owned();
     run.title = "a\u{1b}[2Jb".to_owned();
-    let text = terminal(&run, &Style::default());
+    let text = plain(&run);
     assert!(!text.contains(['\u{1b}', '\u{7}', '\r']));
     assert!(text.lines().all(|line| !line.starts_with("fake line")));
 }
 
 #[test]
-fn markdown_for_an_issue() {
-    assert_snapshot!("markdown", markdown(&sample::tcp_unix()));
-    assert_snapshot!("markdown_hostile", markdown(&sample::hostile()));
-}
-
-#[test]
 fn too_few_blocks_show_no_interval() {
     let run = sample::few_blocks();
-    let text = [markdown(&run), terminal(&run, &Style::default())];
-    for text in &text {
+    for text in [markdown(&run), plain(&run)] {
         assert!(!text.contains("9388685609") && !text.contains("1363.6"), "{text}");
         assert!(text.contains("Too few blocks for a verdict (2 of 6)"), "{text}");
     }
-    assert_snapshot!("markdown_few_blocks", text[0]);
 }
 
 #[test]
@@ -292,19 +269,16 @@ fn a_part_without_any_block_ranks_nothing() {
 #[test]
 fn what_is_refused_is_said_once_with_its_cause() {
     let run = sample::refused();
-    let page = markdown_with_pictures(&run, "pictures");
-    for text in [&page, &terminal(&run, &Style::default())] {
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for text in [markdown_with_pictures(&run, "pictures"), plain(&run)] {
+        let text = unbroken(&text);
         assert_eq!(text.matches("Resource temporarily unavailable").count(), 1, "{text}");
         assert!(!text.contains("–×"), "{text}");
     }
-    assert_snapshot!("markdown_refused", page);
-    assert_snapshot!("refused", terminal(&run, &Style::default()));
 }
 
 #[test]
 fn only_what_is_invalid_is_struck_out() {
-    let rows = |run: &record::Run| -> Vec<String> {
+    let rows = |run: &Run| -> Vec<String> {
         let text = markdown(run);
         text.lines().filter(|line| line.starts_with("| ")).map(str::to_owned).collect()
     };
@@ -410,7 +384,7 @@ fn a_client_thread_was_busy_for_more_than_all_of_the_time() {
     for thread in &mut run.parts[0].blocks[0].trials[1].client {
         thread.wall = base::Nanos(1);
     }
-    let text = terminal(&run, &Style::default());
+    let text = plain(&run);
     assert!(text.contains("100% busy"), "{text}");
 }
 

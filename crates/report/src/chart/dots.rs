@@ -1,5 +1,7 @@
 //! Trials as dots, block by block, with the estimate.
 
+use stats::Estimate;
+
 use super::Format;
 use super::scale::Scale;
 use super::svg::{Canvas, SERIES, Svg};
@@ -43,12 +45,8 @@ pub struct Dot {
 pub struct Level {
     /// Index of its variant.
     pub variant: usize,
-    /// The estimate.
-    pub value: f64,
-    /// Lower end of its interval; NaN if nothing bounds it.
-    pub low: f64,
-    /// Upper end of its interval; infinite if nothing bounds it.
-    pub high: f64,
+    /// The estimate; the lower end is NaN if nothing bounds it.
+    pub estimate: Estimate,
 }
 
 const PLOT: f64 = 210.0;
@@ -60,30 +58,25 @@ pub fn dots(data: &Dots, width: u32) -> Svg {
     let top = canvas.legend(&names, 0.0) + 22.0;
     let (left, right, bottom) = (54.0, f64::from(width) - 6.0, top + PLOT);
     let mut values: Vec<f64> = data.dots.iter().map(|dot| dot.value).collect();
-    values.extend(data.levels.iter().flat_map(|level| [level.low, level.high]));
+    values.extend(data.levels.iter().flat_map(|level| [level.estimate.low, level.estimate.high]));
     let y = Scale::around(&values, bottom - 4.0, top + 4.0);
     let blocks = f64::from(data.blocks.max(1));
     let column = (right - left) / blocks;
     let x = |block: u32| left + (f64::from(block) - 0.5) * column;
 
     canvas.small_line(top - 10.0, &data.unit);
-    let ticks = y.ticks(5);
-    for (tick, label) in ticks.iter().zip(data.format.ticks(&ticks)) {
-        let tick = *tick;
-        canvas.line("grid", (left, y.at(tick)), (right, y.at(tick)));
-        canvas.text("muted end small", left - 8.0, y.at(tick) + 4.0, &label);
-    }
+    canvas.grid(&y, &y.ticks(5), data.format, left, right);
     for block in &data.left_out {
         let tip = format!("block {block} does not count");
         canvas.rect("gone", x(*block) - column / 2.0, top, column, PLOT, &tip);
     }
     block_numbers(&mut canvas, data.blocks, x, bottom + 16.0, (right - left) / 26.0);
     canvas.text("muted small end", right, bottom + 34.0, "block");
-    for level in &data.levels {
-        let series = level.variant % SERIES;
-        let (from, to) = (y.at(level.high), y.at(level.low));
+    for Level { variant, estimate } in &data.levels {
+        let series = variant % SERIES;
+        let (from, to) = (y.at(estimate.high), y.at(estimate.low));
         canvas.rect(&format!("band s{series}"), left, from, right - left, (to - from).max(1.0), "");
-        let at = y.at(level.value);
+        let at = y.at(estimate.value);
         canvas.line(&format!("line thin s{series}"), (left, at), (right, at));
     }
     let spread = if data.names.len() > 1 { (column * 0.5).min(18.0) } else { 0.0 };

@@ -4,7 +4,7 @@ use stats::Estimate;
 
 use super::scale::{Scale, extent};
 use super::svg::{Canvas, GLYPH, Svg};
-use crate::text::{bounds, fit};
+use crate::text::{bounds, fit, without_zeros};
 
 /// Ratios on a logarithmic axis, so that 2 and 1/2 are at the same distance from 1.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,12 +76,8 @@ pub fn forest(forest: &Forest, width: u32) -> Svg {
     for tick in &ticks {
         let at = x.at(*tick);
         canvas.line("grid", (at, 0.0), (at, bottom));
-        canvas.text(
-            "muted mid small",
-            at.clamp(16.0, right - 16.0),
-            bottom + 15.0,
-            &times(*tick, step),
-        );
+        let middle = at.clamp(16.0, right - 16.0);
+        canvas.text("muted mid small", middle, bottom + 15.0, &times(*tick, step));
     }
     let one = x.at(1.0);
     for row in 0..forest.rows.len().max(1) {
@@ -119,12 +115,8 @@ fn draw_row(canvas: &mut Canvas, row: &ForestRow, x: &Scale, top: f64, right: f6
     let words = row.words.chars().count() as f64 * GLYPH;
     let room = ((right - words - 24.0) / GLYPH).max(8.0) as usize;
     canvas.text("strong halo", 2.0, text, &fit(&row.label, room));
-    canvas.text(
-        if row.invalid { "end halo bad strong" } else { "end halo" },
-        right - 2.0,
-        text,
-        &row.words,
-    );
+    let class = if row.invalid { "end halo bad strong" } else { "end halo" };
+    canvas.text(class, right - 2.0, text, &row.words);
     let class = if row.invalid { " struck" } else { "" };
     let series = format!("s{}", row.series % super::svg::SERIES);
     let ends = row.bounds();
@@ -166,10 +158,7 @@ fn draw_row(canvas: &mut Canvas, row: &ForestRow, x: &Scale, top: f64, right: f6
 fn times(value: f64, step: f64) -> String {
     let decimals =
         if step.is_finite() { (-step.log10()).ceil().clamp(0.0, 4.0) as usize } else { 1 };
-    let text = format!("{value:.decimals$}");
-    let short =
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{short}×")
+    format!("{}×", without_zeros(&format!("{value:.decimals$}")))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::scale::{Scale, extent};
 use super::svg::{Canvas, SERIES, Svg};
 
 /// Latency distributions of several variants.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Quantiles {
     /// Title.
     pub title: String,
@@ -13,9 +13,7 @@ pub struct Quantiles {
     pub description: String,
     /// Unit, above the axis.
     pub unit: String,
-    /// Format of a time in nanoseconds.
-    pub format: Format,
-    /// One curve per variant.
+    /// One curve per variant, in nanoseconds.
     pub curves: Vec<Curve>,
 }
 
@@ -53,31 +51,22 @@ pub fn quantiles(data: &Quantiles, width: u32) -> Svg {
     let x = Scale::log(1.0, last * 1.02, left, right);
 
     canvas.small_line(top - 10.0, &data.unit);
-    let ticks = y.ticks(6);
-    for (tick, label) in ticks.iter().zip(data.format.ticks(&ticks)) {
-        let tick = *tick;
-        canvas.line("grid", (left, y.at(tick)), (right, y.at(tick)));
-        canvas.text("muted end small", left - 8.0, y.at(tick) + 4.0, &label);
-    }
+    canvas.grid(&y, &y.ticks(6), Format::Time, left, right);
     for (quantile, name) in MARKED.iter().filter(|(q, _)| rarity(*q) <= last * 1.02) {
         let at = x.at(rarity(*quantile));
         canvas.line("grid", (at, top), (at, bottom));
         // The last label stays within the chart.
         canvas.text("muted mid small", at.min(f64::from(width) - 20.0), bottom + 16.0, name);
     }
-    canvas.text(
-        "muted small end",
-        right,
-        bottom + 34.0,
-        "share of requests that were at least this fast",
-    );
+    let axis = "share of requests that were at least this fast";
+    canvas.text("muted small end", right, bottom + 34.0, axis);
     for curve in &data.curves {
-        draw_curve(&mut canvas, data, curve, &x, &y);
+        draw_curve(&mut canvas, curve, &x, &y);
     }
     canvas.finish(bottom + 38.0)
 }
 
-fn draw_curve(canvas: &mut Canvas, data: &Quantiles, curve: &Curve, x: &Scale, y: &Scale) {
+fn draw_curve(canvas: &mut Canvas, curve: &Curve, x: &Scale, y: &Scale) {
     let series = curve.series % SERIES;
     let place = |q: f64, time: f64| (x.at(rarity(q)), y.at(time));
     let mut band: Vec<(f64, f64)> = curve.points.iter().map(|p| place(p.0, p.1)).collect();
@@ -88,7 +77,7 @@ fn draw_curve(canvas: &mut Canvas, data: &Quantiles, curve: &Curve, x: &Scale, y
     for (quantile, name) in MARKED.iter().skip(1) {
         let near = curve.points.iter().find(|p| (p.0 - quantile).abs() < 1e-9);
         if let Some((q, _, time, _)) = near {
-            let tip = format!("{}: {name} took at most {}", curve.name, data.format.write(*time));
+            let tip = format!("{}: {name} took at most {}", curve.name, Format::Time.write(*time));
             canvas.mark("mark", curve.series, place(*q, *time), 4.4, &tip);
         }
     }
@@ -102,11 +91,9 @@ mod tests {
     fn what_an_axis_is_was_cut_off_in_a_narrow_window() {
         let unit = "p99 of latency of completed requests, open loop at 6,342 requests/s";
         let data = Quantiles {
-            title: String::new(),
-            description: String::new(),
             unit: unit.to_owned(),
-            format: Format::Time,
             curves: vec![Curve { points: vec![(0.5, 1.0, 2.0, 3.0)], ..Curve::default() }],
+            ..Quantiles::default()
         };
         assert!(quantiles(&data, 748).inline().contains(unit));
         let narrow = quantiles(&data, 340).inline();

@@ -6,14 +6,12 @@ use super::svg::{Canvas, SERIES, Svg};
 use crate::text::fit;
 
 /// One strip per variant, all with the same axes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Strips {
     /// Title.
     pub title: String,
     /// Summary in words, for screen readers.
     pub description: String,
-    /// Format of a rate per second.
-    pub format: Format,
     /// Shortest length of the time axis in seconds, which gives several charts the same scale.
     pub span_s: f64,
     /// The variants, top to bottom.
@@ -69,7 +67,7 @@ pub fn strips(data: &Strips, width: u32) -> Svg {
     for strip in &data.strips {
         let bottom = top + HEAD + STRIP;
         let y = Scale::linear(0.0, highest * 1.05, bottom, top + HEAD);
-        draw_strip(&mut canvas, data, strip, &x, &y, top, right);
+        draw_strip(&mut canvas, strip, &x, &y, top, right);
         top = bottom + 12.0;
     }
     let ticks = x.ticks(if width < 500 { 4 } else { 8 });
@@ -82,35 +80,20 @@ pub fn strips(data: &Strips, width: u32) -> Svg {
     canvas.finish(top + 26.0)
 }
 
-fn draw_strip(
-    canvas: &mut Canvas,
-    data: &Strips,
-    strip: &Strip,
-    x: &Scale,
-    y: &Scale,
-    top: f64,
-    right: f64,
-) {
+fn draw_strip(canvas: &mut Canvas, strip: &Strip, x: &Scale, y: &Scale, top: f64, right: f64) {
     let bottom = top + HEAD + STRIP;
     let room = (right / 6.6) as usize - strip.total.chars().count().min((right / 6.6) as usize) - 6;
     canvas.mark("mark", strip.series, (6.0, top + 10.0), 4.5, "");
     canvas.text("strong", 18.0, top + 14.0, &fit(&strip.name, room));
     canvas.text("muted end small", right, top + 14.0, &strip.total);
     let ticks = Some(y.ticks(2)).filter(|ticks| ticks.len() > 1).unwrap_or_else(|| y.ticks(4));
-    for (tick, label) in ticks.iter().zip(data.format.ticks(&ticks)) {
-        let tick = *tick;
-        canvas.line("grid", (LEFT, y.at(tick)), (right, y.at(tick)));
-        canvas.text("muted end small", LEFT - 8.0, y.at(tick) + 4.0, &label);
-    }
+    canvas.grid(y, &ticks, Format::Rate, LEFT, right);
     let mut start = 0.0;
     for (block, counts, steps) in &strip.trials {
         let end = start + steps.len() as f64 * strip.step_s;
         let (from, to) = (x.at(start), x.at(end));
-        let tip = if *counts {
-            format!("block {block}")
-        } else {
-            format!("block {block} does not count")
-        };
+        let note = if *counts { "" } else { " does not count" };
+        let tip = format!("block {block}{note}");
         let outline = outline(steps, strip.step_s, start, x, y);
         let mut area = vec![(from, bottom)];
         area.extend(&outline);
@@ -153,9 +136,7 @@ mod tests {
         let of = |steps: usize| {
             let strip =
                 Strip { trials: vec![(1, true, vec![5; steps])], step_s: 1.0, ..Strip::default() };
-            let (title, description) = (String::new(), String::new());
-            let strips = vec![strip];
-            Strips { title, description, format: Format::Rate, span_s: 40.0, strips }
+            Strips { span_s: 40.0, strips: vec![strip], ..Strips::default() }
         };
         // The end of the only trial, as the grey line after it.
         let end = |data: &Strips| {
@@ -171,13 +152,7 @@ mod tests {
     #[test]
     fn the_seconds_of_a_short_trial_differ() {
         let strip = Strip { trials: vec![(1, true, vec![5; 10])], step_s: 0.1, ..Strip::default() };
-        let data = Strips {
-            title: String::new(),
-            description: String::new(),
-            format: Format::Rate,
-            span_s: 0.0,
-            strips: vec![strip],
-        };
+        let data = Strips { strips: vec![strip], ..Strips::default() };
         let text = strips(&data, 748).inline();
         for label in [">0<", ">0.2<", ">0.4<", ">1<"] {
             assert!(text.contains(label), "{label} is not in {text}");

@@ -2,6 +2,9 @@
 
 use std::fmt::{self, Write};
 
+use super::Format;
+use super::scale::Scale;
+
 /// Number of colours and shapes before they repeat.
 pub(crate) const SERIES: usize = 6;
 
@@ -165,6 +168,15 @@ impl Canvas {
 
     pub(crate) fn polygon(&mut self, class: &str, points: &[(f64, f64)]) {
         self.put(format_args!("<polygon class=\"{class}\" points=\"{}\"/>", joined(points)));
+    }
+
+    /// Lines at the ticks of a vertical axis, labelled at its left.
+    pub(crate) fn grid(&mut self, y: &Scale, ticks: &[f64], format: Format, left: f64, right: f64) {
+        for (tick, label) in ticks.iter().zip(format.ticks(ticks)) {
+            let at = y.at(*tick);
+            self.line("grid", (left, at), (right, at));
+            self.text("muted end small", left - 8.0, at + 4.0, &label);
+        }
     }
 
     /// The mark of a series, distinct in shape and colour; `tip` is its tooltip.

@@ -34,16 +34,12 @@ pub struct SweepLine {
 }
 
 /// One figure with its interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SweepPoint {
     /// Response size in bytes.
     pub bytes: f64,
-    /// The estimate.
-    pub value: f64,
-    /// Lower end of its interval; NaN if nothing bounds it.
-    pub low: f64,
-    /// Upper end of its interval; infinite if nothing bounds it.
-    pub high: f64,
+    /// The estimate; the lower end is NaN if nothing bounds it.
+    pub estimate: Estimate,
 }
 
 const PLOT: f64 = 230.0;
@@ -62,7 +58,8 @@ pub fn sweep(data: &Sweep, width: u32) -> Svg {
     let top = canvas.legend_by_series(names, 0.0) + 22.0;
     let (left, right, bottom) = (72.0, f64::from(width) - 26.0, top + PLOT);
     let points = || data.lines.iter().flat_map(|line| &line.points);
-    let figures: Vec<f64> = points().flat_map(|p| [p.value, p.low, p.high]).collect();
+    let ends = |Estimate { value, low, high }| [value, low, high];
+    let figures: Vec<f64> = points().flat_map(|p| ends(p.estimate)).collect();
     let sizes: Vec<f64> = points().map(|p| p.bytes).collect();
     let positive = |values: &[f64]| {
         let positive: Vec<f64> = values.iter().copied().filter(|value| *value > 0.0).collect();
@@ -77,11 +74,7 @@ pub fn sweep(data: &Sweep, width: u32) -> Svg {
     let x = Scale::log(smallest, largest, left + margin, right - margin);
 
     canvas.small_line(top - 10.0, &data.unit);
-    let ticks = y.ticks(6);
-    for (tick, label) in ticks.iter().zip(data.format.ticks(&ticks)) {
-        canvas.line("grid", (left, y.at(*tick)), (right, y.at(*tick)));
-        canvas.text("muted end small", left - 8.0, y.at(*tick) + 4.0, &label);
-    }
+    canvas.grid(&y, &y.ticks(6), data.format, left, right);
     sizes_below(&mut canvas, sizes, &x, top, bottom);
     canvas.text("muted small end", right, bottom + 34.0, "response size in bytes");
     for (place, line) in data.lines.iter().enumerate() {
@@ -114,19 +107,21 @@ fn draw_line(
     y: &Scale,
 ) {
     let series = line.series % SERIES;
-    let whole: Vec<SweepPoint> =
-        line.points.iter().copied().filter(|p| p.value.is_finite() && p.value > 0.0).collect();
-    let path: Vec<(f64, f64)> = whole.iter().map(|p| (x(p.bytes), y.at(p.value))).collect();
+    let is_drawn = |point: &&SweepPoint| {
+        let value = point.estimate.value;
+        value.is_finite() && value > 0.0
+    };
+    let whole = || line.points.iter().filter(is_drawn);
+    let path: Vec<(f64, f64)> = whole().map(|p| (x(p.bytes), y.at(p.estimate.value))).collect();
     if path.len() > 1 {
         canvas.polyline(&format!("line join dash{series} s{series}"), &path);
     }
-    for point in whole {
-        let at = x(point.bytes);
-        let estimate = Estimate { value: point.value, low: point.low, high: point.high };
-        let [low, high] = bounds(&estimate);
+    for SweepPoint { bytes, estimate } in whole() {
+        let at = x(*bytes);
+        let [low, high] = bounds(estimate);
         if low != high {
             let class = format!("line s{series}");
-            let (from, to) = (y.at(point.low), y.at(point.high));
+            let (from, to) = (y.at(estimate.low), y.at(estimate.high));
             canvas.line(&class, (at, from), (at, to));
             for (end, at_y, back) in [(low, from, -END), (high, to, END)] {
                 match end {
@@ -139,16 +134,16 @@ fn draw_line(
             }
         }
         let write = |value: f64| data.format.write(value);
-        let interval = interval(&estimate, write).filter(|_| low != high);
+        let interval = interval(estimate, write).filter(|_| low != high);
         let tip = format!(
             "{}, {}: {}{} {}",
             line.name,
-            crate::text::size(point.bytes),
-            write(point.value),
+            crate::text::size(*bytes),
+            write(estimate.value),
             interval.map_or_else(String::new, |ends| format!(" ({ends})")),
             data.unit
         );
-        canvas.mark("mark", line.series, (at, y.at(point.value)), 4.4, &tip);
+        canvas.mark("mark", line.series, (at, y.at(estimate.value)), 4.4, &tip);
     }
 }
 
@@ -157,11 +152,9 @@ mod tests {
     use super::*;
 
     fn data(points: &[(f64, f64)]) -> Sweep {
-        let point = |(bytes, value): &(f64, f64)| SweepPoint {
-            bytes: *bytes,
-            value: *value,
-            low: value * 0.9,
-            high: value * 1.1,
+        let point = |&(bytes, value): &(f64, f64)| {
+            let estimate = Estimate { value, low: value * 0.9, high: value * 1.1 };
+            SweepPoint { bytes, estimate }
         };
         Sweep {
             title: "Requests per second by size".to_owned(),
@@ -208,7 +201,7 @@ mod tests {
     #[test]
     fn an_end_without_a_bound_is_an_arrow() {
         let mut one = data(&[(64.0, 9e4), (1024.0, 8e4)]);
-        one.lines[0].points[0].high = f64::INFINITY;
+        one.lines[0].points[0].estimate.high = f64::INFINITY;
         let text = sweep(&one, 748).inline();
         assert!(text.contains("tcp, 64 B: 90,000 (≥ 81,000) requests/s"), "{text}");
         assert_eq!(text.matches("<polyline class=\"line s0\"").count(), 1, "{text}");

@@ -66,10 +66,7 @@ pub fn times(data: &Times, width: u32) -> Svg {
 
     canvas.small_line(top - 8.0, &data.unit);
     let ticks = y.ticks((data.height / 45).max(2) as usize);
-    for (tick, label) in ticks.iter().zip(Format::Rate.ticks(&ticks)) {
-        canvas.line("grid", (LEFT, y.at(*tick)), (right, y.at(*tick)));
-        canvas.text("muted end small", LEFT - 8.0, y.at(*tick) + 4.0, &label);
-    }
+    canvas.grid(&y, &ticks, Format::Rate, LEFT, right);
     for (at_s, label) in &data.ticks {
         canvas.line("grid", (x.at(*at_s), top), (x.at(*at_s), bottom));
         canvas.text("muted mid small", x.at(*at_s).min(right - 14.0), bottom + 16.0, label);

@@ -1,12 +1,12 @@
 //! The result for programs: JSON, variables, and the files that benchmark trackers read.
 
-use record::{Diff, Metric, Revision, Run, Summary};
+use record::{Diff, Metric, Revision, Run};
 use serde_json::{Map, Value, json};
 use stats::Estimate;
 
 use super::{HEAD, comparison, diff_sentence};
 use crate::text::{bounds, ratio};
-use crate::{gate, view};
+use crate::{caveat, gate, validity, view};
 
 /// The comparison of commits as the JSON object `diff`, part of `docs/schema/compare-2.json`.
 pub fn diff_json(run: &Run, diff: &Diff) -> Value {
@@ -78,31 +78,25 @@ struct Tracked {
 
 fn figures(run: &Run) -> Vec<Tracked> {
     let Some(part) = run.parts.first() else { return Vec::new() };
-    let mut all = Vec::new();
-    let mut add = |metric, name, unit, estimate: Option<Estimate>| {
+    let (closed, times) = (view::capacity(part, HEAD), view::latency_summary(part, HEAD));
+    let (closed, times) = (closed.as_ref(), times.as_ref());
+    let all = [
+        (Metric::Throughput, "throughput", "requests/s", closed.map(|s| s.throughput_per_s)),
+        (Metric::P50, "p50", "ns", times.map(|s| s.p50_ns)),
+        (Metric::P99, "p99", "ns", times.map(|s| s.p99_ns)),
+        (Metric::Cpu, "CPU per request", "ns", closed.and_then(|s| s.cpu_ns_per_request)),
+    ];
+    let is_usable = |metric: Metric, estimate: &Estimate| {
         let is_percentile = matches!(metric, Metric::P50 | Metric::P99);
-        let incomparable = is_percentile && crate::caveat::is_unsustained(part, HEAD);
-        let usable = |e: &Estimate| {
-            e.value.is_finite() && !incomparable && !crate::validity::is_void(part, HEAD, metric)
-        };
-        if let Some(estimate) = estimate.filter(usable) {
-            all.push(Tracked { metric, name, unit, estimate });
-        }
+        estimate.value.is_finite()
+            && !(is_percentile && caveat::is_unsustained(part, HEAD))
+            && !validity::is_void(part, HEAD, metric)
     };
-    let closed = view::capacity(part, HEAD);
-    let times: Option<Summary> = view::latency_summary(part, HEAD);
-    let of = |figure: fn(&Summary) -> Estimate| times.as_ref().map(figure);
-    add(
-        Metric::Throughput,
-        "throughput",
-        "requests/s",
-        closed.as_ref().map(|summary| summary.throughput_per_s),
-    );
-    add(Metric::P50, "p50", "ns", of(|summary| summary.p50_ns));
-    add(Metric::P99, "p99", "ns", of(|summary| summary.p99_ns));
-    let cpu = closed.as_ref().and_then(|summary| summary.cpu_ns_per_request);
-    add(Metric::Cpu, "CPU per request", "ns", cpu);
-    all
+    let usable = all.into_iter().filter_map(|(metric, name, unit, estimate)| {
+        let estimate = estimate.filter(|estimate| is_usable(metric, estimate))?;
+        Some(Tracked { metric, name, unit, estimate })
+    });
+    usable.collect()
 }
 
 /// Figures of the head and their ratios to the base, as the JSON that github-action-benchmark reads

@@ -8,10 +8,11 @@ use record::{
 };
 use stats::Verdict;
 
+use crate::ledger::Account;
 use crate::markdown::{self, escape, list};
-use crate::text::{capitalised, listed, ratio};
+use crate::text::{listed, ratio};
 use crate::verdict::{self, words};
-use crate::{caveat, disruption, figures, gate, ledger, setting, validity, view};
+use crate::{caveat, figures, gate, setting, validity, view};
 
 pub use exports::{Direction, diff_json, diff_variables, metric_format, tracked};
 
@@ -74,10 +75,9 @@ fn unmarked(run: &Run, diff: &Diff) -> (String, String) {
         (DiffOutcome::HeadFailed, _) => ("Head failed".to_owned(), format!("{}.", invalid())),
         (DiffOutcome::Invalid, _) => ("INVALID".to_owned(), format!("{}.", invalid())),
         (DiffOutcome::Regression, Some(margin)) => {
-            let worse = METRICS
-                .into_iter()
-                .chain([Metric::Memory])
-                .filter(|metric| of(GateDecision::Fails).any(|gate| is_about(gate, *metric)));
+            let fails =
+                |metric: &Metric| of(GateDecision::Fails).any(|gate| is_about(gate, *metric));
+            let worse = validity::METRICS.into_iter().filter(fails);
             let worse = worse.filter_map(|metric| comparison(run, metric)).map(claim);
             let worse: Vec<String> = worse.collect();
             (format!("Regression beyond {}", percent(margin)), format!("{}.", worse.join(", ")))
@@ -165,28 +165,20 @@ pub fn diff_markdown(run: &Run, diff: &Diff) -> String {
         out += &format!("> {word}: {rest}\n\n");
     }
     let Some(part) = run.parts.first() else { return out };
-    out += &list(caveat::lines(part).iter().map(markdown::finding_line));
-    if let Some(words) = uncompared(run) {
-        out += &format!("{}.\n\n", escape(&words));
-    }
+    out += &markdown::findings(&caveat::lines(part));
+    out += &markdown::optional(uncompared(run).map(|words| format!("{words}.")));
     out += &table(part, diff);
     out += &list(
         [("base", &diff.base), ("head", &diff.head)]
             .into_iter()
             .map(|(side, revision)| format!("{side}: {}", commit(revision))),
     );
-    let ledgers = part.variants.iter().enumerate().map(|(index, variant)| {
-        let disrupted = disruption::is_disrupted(part, index);
-        format!("{}: {}", escape(&variant.name), ledger::line(&variant.ledger, disrupted))
-    });
-    out += &list(ledgers);
-    if let Some(words) = setting::disturbance(part, &run.machine) {
-        out += &format!("{}.\n\n", escape(&capitalised(&words)));
-    }
-    // GitHub recognises Markdown inside only after an empty line.
-    out + "<details><summary>Details: intervals, checks, machine, and how to repeat it</summary>\n\n"
-        + &markdown::markdown(run)
-        + "\n</details>\n"
+    let accounts = (0..part.variants.len()).map(|index| Account::of(part, index));
+    out += &list(accounts.map(|account| markdown::ledger(&account)));
+    out += &markdown::disturbance(run, part);
+    let report = markdown::markdown(run) + "\n";
+    let title = "Details: intervals, checks, machine, and how to repeat it";
+    out + markdown::details(title, &report).trim_end() + "\n"
 }
 
 /// `` `1a2b3c4` Answer faster ``, with what is not committed.
@@ -273,7 +265,6 @@ fn decision(diff: &Diff, comparison: &Comparison) -> &'static str {
 
 /// The summary of a comparison that could not be made.
 pub fn diff_failure_markdown(error: &str) -> String {
-    let longest = error.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("**Could not compare**: nothing was measured.\n\n{fence}text\n{error}\n{fence}\n")
+    let error = markdown::fenced("text", error);
+    format!("**Could not compare**: nothing was measured.\n\n{error}")
 }

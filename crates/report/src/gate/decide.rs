@@ -13,7 +13,7 @@ use stats::{DECIDING_BLOCKS_MIN, Estimate, Verdict};
 
 use crate::caveat::is_unsustained;
 use crate::load::LoadReport;
-use crate::validity::{RunVerdict, is_invalid, is_void};
+use crate::validity::{METRICS, RunVerdict, is_invalid, is_void};
 
 /// Of the interval of a percentile of one load.
 const CONFIDENCE: f64 = 0.95;
@@ -73,22 +73,17 @@ fn decision(truth: Truth) -> GateDecision {
 }
 
 fn decide(run: &Run, test: &Test) -> (Truth, GateTest) {
-    let seen = |truth: Truth, figures: Vec<GateFigure>, unknown: Option<GateUnknown>| {
-        (truth, GateTest { decision: decision(truth), figures, unknown })
-    };
-    let found = match by_ratio(run, test) {
-        Some(found) => found,
-        None => by_figures(run, test),
-    };
+    let found = by_ratio(run, test).unwrap_or_else(|| by_figures(run, test));
     // What was counted can hold from the first block; that it will not hold takes all of them.
     let found = match (found, few_blocks_of(run, test)) {
         (Ok((Truth::DoesNotHold, _)), Some(few)) => Err(few),
         (found, _) => found,
     };
-    match found {
-        Ok((truth, figures)) => seen(truth, figures, None),
-        Err(unknown) => seen(Truth::Undecided, Vec::new(), Some(unknown)),
-    }
+    let (truth, figures, unknown) = match found {
+        Ok((truth, figures)) => (truth, figures, None),
+        Err(unknown) => (Truth::Undecided, Vec::new(), Some(unknown)),
+    };
+    (truth, GateTest { decision: decision(truth), figures, unknown })
 }
 
 /// The decision on a test, with its figures.
@@ -170,15 +165,12 @@ fn part_of<'r>(run: &'r Run, measured: &Measured) -> Option<&'r Part> {
 
 /// The metric, if variants are compared by it.
 fn compared(name: &str) -> Option<Metric> {
-    let all = [Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu, Metric::Memory];
-    all.into_iter().find(|metric| metric.word() == name)
+    METRICS.into_iter().find(|metric| metric.word() == name)
 }
 
 /// A figure with its interval. Errors are counted, so they are exact and always valid.
 fn estimate(run: &Run, measured: &Measured) -> Result<Estimate, GateUnknown> {
-    let exactly = |value: f64| Estimate { value, low: value, high: value };
-    let missing =
-        || GateUnknown::NotMeasured { variant: measured.variant.clone(), metric: measured.metric };
+    let missing = || not_measured(measured);
     let part = part_of(run, measured).ok_or_else(missing)?;
     let of_name = |v: &record::Variant| v.name == measured.variant;
     let index = part.variants.iter().position(of_name).ok_or_else(missing)?;
@@ -226,15 +218,11 @@ fn of_load(
     measured: &Measured,
 ) -> Result<Estimate, GateUnknown> {
     let times = report.times();
-    let exactly = |value: f64| Estimate { value, low: value, high: value };
     let estimate = match (measured.metric, quantile_of(measured.metric)) {
         ("throughput", _) => exactly(report.throughput_per_s()),
         ("errors" | "failed", _) => return Ok(exactly(report.ledger().counts.failed as f64)),
         (_, Some(q)) => percentile(times, q).ok_or(GateUnknown::NoValue)?,
-        (metric, None) => {
-            let variant = measured.variant.clone();
-            return Err(GateUnknown::NotMeasured { variant, metric });
-        }
+        (_, None) => return Err(not_measured(measured)),
     };
     if is_void(part, 0, compared(measured.metric).unwrap_or(Metric::P99)) {
         return Err(invalid(measured));
@@ -259,6 +247,14 @@ fn percentile(times: &Distribution, q: f64) -> Option<Estimate> {
         low: low.map_or(0.0, at),
         high: high.map_or(f64::INFINITY, at),
     })
+}
+
+fn exactly(value: f64) -> Estimate {
+    Estimate { value, low: value, high: value }
+}
+
+fn not_measured(measured: &Measured) -> GateUnknown {
+    GateUnknown::NotMeasured { variant: measured.variant.clone(), metric: measured.metric }
 }
 
 fn invalid(measured: &Measured) -> GateUnknown {

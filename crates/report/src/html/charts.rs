@@ -30,8 +30,6 @@ pub(super) fn arrow_words(data: &Forest) -> &'static str {
 /// The ratios of these comparisons.
 pub(crate) fn forest(part: &Part, comparisons: &[&Comparison]) -> Forest {
     let rows: Vec<ForestRow> = comparisons.iter().map(|c| forest_row(part, c)).collect();
-    let words: Vec<String> =
-        rows.iter().map(|row| format!("{}: {}", row.label, row.words)).collect();
     let one_baseline = comparisons.windows(2).all(|w| w[0].baseline == w[1].baseline);
     let baseline = match comparisons.first() {
         Some(first) if one_baseline => crate::text::fit(view::name(part, first.baseline), 28),
@@ -48,11 +46,16 @@ pub(crate) fn forest(part: &Part, comparisons: &[&Comparison]) -> Forest {
         if primary { ("slower than", "faster than") } else { ("less than", "more than") };
     Forest {
         title: format!("{metric}, relative to {baseline}"),
-        description: words.join(". "),
+        description: described(&rows),
         below: format!("{below} {baseline}"),
         above: format!("{above} {baseline}"),
         rows,
     }
+}
+
+/// The ratios of a forest plot in words.
+pub(super) fn described(rows: &[ForestRow]) -> String {
+    rows.iter().map(|row| format!("{}: {}", row.label, row.words)).collect::<Vec<_>>().join(". ")
 }
 
 fn forest_row(part: &Part, comparison: &Comparison) -> ForestRow {
@@ -104,14 +107,12 @@ fn capacity_offer(part: &Part) -> Offer {
 /// An estimate to draw: without its interval if there are too few blocks or nothing bounds it; an
 /// end without a bound is infinite, or NaN below.
 pub(super) fn shown(part: &Part, e: Estimate) -> Estimate {
-    match text::bounds(&e) {
-        [None, None] => Estimate { low: e.value, high: e.value, ..e },
-        _ if view::few_blocks(part) => Estimate { low: e.value, high: e.value, ..e },
-        [low, high] => {
-            let (low, high) = (low.unwrap_or(f64::NAN), high.unwrap_or(f64::INFINITY));
-            Estimate { low, high, ..e }
-        }
-    }
+    let [low, high] = match text::bounds(&e) {
+        [None, None] => [e.value; 2],
+        _ if view::few_blocks(part) => [e.value; 2],
+        [low, high] => [low.unwrap_or(f64::NAN), high.unwrap_or(f64::INFINITY)],
+    };
+    Estimate { low, high, ..e }
 }
 
 /// Throughput of every trial by block; `None` without any.
@@ -121,35 +122,21 @@ pub(crate) fn throughput_dots(part: &Part) -> Option<Dots> {
         false => trial.throughput_per_s(),
     };
     let level = |variant: usize| {
-        let figures = figures::of(part, variant)?;
         let scale = if part.is_bulk() { 1e-9 } else { 1.0 };
-        let e = shown(part, figures.throughput);
-        Some(Level { variant, value: e.value * scale, low: e.low * scale, high: e.high * scale })
+        Some(figures::scaled(shown(part, figures::of(part, variant)?.throughput), scale))
     };
-    let levels = (0..part.variants.len()).filter_map(level).collect();
+    let title = "Every trial's throughput by block";
     let unit = view::throughput_unit(part).to_owned();
-    dots(
-        part,
-        capacity_offer(part),
-        "Every trial's throughput by block",
-        unit,
-        Format::Rate,
-        figure,
-        levels,
-    )
+    dots(part, capacity_offer(part), title, unit, Format::Rate, figure, level)
 }
 
 /// The 99th percentile of every trial by block; `None` without any.
 pub(crate) fn p99_dots(part: &Part) -> Option<Dots> {
     let figure = |trial: &Trial| view::times(trial).p99_ns as f64;
-    let level = |variant: usize| {
-        let e = shown(part, view::latency_summary(part, variant)?.p99_ns);
-        Some(Level { variant, value: e.value, low: e.low, high: e.high })
-    };
-    let levels = (0..part.variants.len()).filter_map(level).collect();
+    let level = |variant| Some(shown(part, view::latency_summary(part, variant)?.p99_ns));
     let title = "Every trial's 99th percentile by block";
     let unit = format!("p99 of {}", view::times_in_words(part));
-    dots(part, view::times_offer(part), title, unit, Format::Time, figure, levels)
+    dots(part, view::times_offer(part), title, unit, Format::Time, figure, level)
 }
 
 fn dots(
@@ -159,7 +146,7 @@ fn dots(
     unit: String,
     format: Format,
     figure: impl Fn(&Trial) -> f64,
-    levels: Vec<Level>,
+    level: impl Fn(usize) -> Option<Estimate>,
 ) -> Option<Dots> {
     let trials =
         part.measured_blocks().flat_map(|block| block.trials.iter().map(move |t| (block, t)));
@@ -172,15 +159,18 @@ fn dots(
         })
         .filter(|dot| dot.value.is_finite())
         .collect();
-    let levels: Vec<Level> = levels.into_iter().filter(|level| level.value.is_finite()).collect();
+    let levels: Vec<Level> = (0..part.variants.len())
+        .filter_map(|variant| Some(Level { variant, estimate: level(variant)? }))
+        .filter(|level| level.estimate.value.is_finite())
+        .collect();
     let name = |variant: usize| match format {
         Format::Time => timed_name(part, variant),
         _ => part.variants[variant].name.clone(),
     };
     let lines: Vec<String> = levels
         .iter()
-        .map(|level| {
-            format!("{} {}", view::name(part, level.variant as u32), format.write(level.value))
+        .map(|Level { variant, estimate }| {
+            format!("{} {}", part.variants[*variant].name, format.write(estimate.value))
         })
         .collect();
     (!dots.is_empty()).then(|| Dots {
@@ -204,17 +194,12 @@ fn dots(
 
 /// Times by percentile; `None` without any histogram.
 pub(crate) fn quantiles(part: &Part) -> Option<Quantiles> {
-    let curves: Vec<Curve> = part
-        .variants
-        .iter()
-        .enumerate()
-        .map(|(series, _)| Curve {
-            name: timed_name(part, series),
-            series,
-            points: curve(part, series),
-        })
-        .filter(|curve| !curve.points.is_empty())
-        .collect();
+    let curve = |series| {
+        let (name, points) = (timed_name(part, series), curve(part, series));
+        Curve { name, series, points }
+    };
+    let curves = (0..part.variants.len()).map(curve);
+    let curves: Vec<Curve> = curves.filter(|curve| !curve.points.is_empty()).collect();
     let p99 = |index: usize| {
         let p99 = view::latency_summary(part, index)?.p99_ns.value;
         Some(format!("{} 99% within {}", part.variants[index].name, time(p99)))
@@ -224,7 +209,6 @@ pub(crate) fn quantiles(part: &Part) -> Option<Quantiles> {
         title: "Times by percentile".to_owned(),
         description: format!("{}: {}.", view::times_in_words(part), words.join(", ")),
         unit: view::times_in_words(part),
-        format: Format::Time,
         curves,
     })
 }
@@ -272,7 +256,6 @@ fn of_part(part: &Part) -> Option<Strips> {
     (!strips.is_empty()).then(|| Strips {
         title: "Requests per second through the time under load".to_owned(),
         description: words.join(". "),
-        format: Format::Rate,
         span_s: 0.0,
         strips,
     })

@@ -6,10 +6,10 @@ mod parts;
 mod tables;
 
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
-use record::{Run, RunKind};
+use record::{Part, Run, RunKind};
 
 use crate::chart::{self, COLOURS, Svg, style};
-use crate::text::{capitalised, shell};
+use crate::text::{capitalised, plural, sentence, shell};
 use crate::{caveat, machine, setting, validity, verdict, view};
 
 const STYLE: &str = include_str!("style.css");
@@ -133,10 +133,7 @@ fn machine(run: &Run) -> Markup {
         version => format!("version {version}"),
     };
     let mut rows = vec![
-        (
-            "processor",
-            format!("{}, {}", m.cpu_model, crate::text::plural(u64::from(m.cpus), "CPU")),
-        ),
+        ("processor", format!("{}, {}", m.cpu_model, plural(u64::from(m.cpus), "CPU"))),
         ("memory", base::Bytes(m.memory_bytes).to_string()),
         ("system", format!("{}, Linux {}", m.os, m.kernel)),
         ("virtualised", machine::virtualised(run)),
@@ -151,7 +148,7 @@ fn machine(run: &Run) -> Markup {
             dl { @for (name, value) in rows { dt { (name) } dd { (value) } } }
             @for line in crate::place::lines(run) { p { (line) } }
             @if let Some(setting::Waking { brief, why }) = setting::waking(run) {
-                details { summary { (capitalised(&brief)) "." } p.small { (why) } }
+                details { summary { (sentence(&brief)) } p.small { (why) } }
             }
         }
     }
@@ -235,48 +232,38 @@ pub struct Picture {
 /// `overview-grid`; if the parts differ in response size, also `overview-requests`,
 /// `overview-bytes` and `overview-cost`.
 pub fn pictures(run: &Run) -> Vec<Picture> {
-    let whole = |name: &str, caption: String, svg| Picture {
-        name: format!("overview-{name}"),
-        part: None,
-        caption,
-        svg,
+    let mut pictures = Vec::new();
+    let mut add = |part: Option<&Part>, name: &str, caption: String, svg: Svg| {
+        let part = part.map(|part| part.name.clone());
+        let name = format!("{}-{name}", part.as_deref().unwrap_or("overview"));
+        pictures.push(Picture { name, part, caption, svg });
     };
-    let mut pictures: Vec<Picture> = overview::sweeps(run)
-        .into_iter()
-        .map(|(name, data)| {
-            let caption = format!("{}. {}", data.title, overview::SWEEP);
-            whole(name, caption, chart::sweep(&data, WIDE))
-        })
-        .collect();
-    let grid = overview::heat(run);
-    pictures.extend(
-        grid.map(|data| whole("grid", overview::GRID.to_owned(), chart::heat(&data, WIDE))),
-    );
-    let ratios = overview::forest(run);
-    pictures.extend(ratios.map(|data| {
-        let baselines = overview::baselines(run);
-        let caption = format!("{baselines} {}", charts::forest_words(&data));
-        whole("ratio", caption, chart::forest(&data, WIDE))
-    }));
+    for (name, data) in overview::sweeps(run) {
+        let caption = format!("{}. {}", data.title, overview::SWEEP);
+        add(None, name, caption, chart::sweep(&data, WIDE));
+    }
+    if let Some(data) = overview::heat(run) {
+        add(None, "grid", overview::GRID.to_owned(), chart::heat(&data, WIDE));
+    }
+    if let Some(data) = overview::forest(run) {
+        let caption = format!("{} {}", overview::baselines(run), charts::forest_words(&data));
+        add(None, "ratio", caption, chart::forest(&data, WIDE));
+    }
     for part in &run.parts {
-        let mut add = |name: &str, caption: String, svg: Svg| {
-            let (name, part) = (format!("{}-{name}", part.name), Some(part.name.clone()));
-            pictures.push(Picture { name, part, caption, svg });
-        };
         let (primary, _) = view::split_comparisons(part);
         if primary.iter().any(|c| c.judgement.ratio.value.is_finite()) {
             let data = charts::forest(part, &primary);
             let caption = format!("{}. {}", data.title, charts::forest_words(&data));
-            add("ratio", caption, chart::forest(&data, WIDE));
+            add(Some(part), "ratio", caption, chart::forest(&data, WIDE));
         }
         if let Some(data) = charts::throughput_dots(part) {
-            add("trials", parts::TRIALS.to_owned(), chart::dots(&data, WIDE));
+            add(Some(part), "trials", parts::TRIALS.to_owned(), chart::dots(&data, WIDE));
         }
         if let Some(data) = charts::quantiles(part) {
-            add("times", parts::TIMES.to_owned(), chart::quantiles(&data, WIDE));
+            add(Some(part), "times", parts::TIMES.to_owned(), chart::quantiles(&data, WIDE));
         }
         if let Some(data) = charts::strips(run, part) {
-            add("speed", parts::SPEED.to_owned(), chart::strips(&data, WIDE));
+            add(Some(part), "speed", parts::SPEED.to_owned(), chart::strips(&data, WIDE));
         }
     }
     pictures

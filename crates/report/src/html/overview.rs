@@ -8,6 +8,7 @@ use stats::Estimate;
 use super::{both, charted, charts, note, section as section_of, tables};
 use crate::changes::{self, Effect};
 use crate::chart::{self, Forest, Format, Heat, HeatCell, HeatRow, Sweep, SweepLine, SweepPoint};
+use crate::figures::scaled;
 use crate::{validity, verdict, view};
 
 /// With more ratios than this, one chart is unreadable; each part has its own then.
@@ -152,10 +153,6 @@ const FIGURES: [Figure; 3] = [
     ),
 ];
 
-fn scaled(estimate: Estimate, by: f64) -> Estimate {
-    Estimate { value: estimate.value * by, low: estimate.low * by, high: estimate.high * by }
-}
-
 /// Figures by response size, with the names of their charts, if the parts of a run compare the same
 /// variants with increasing response sizes.
 pub(super) fn sweeps(run: &Run) -> Vec<(&'static str, Sweep)> {
@@ -174,8 +171,7 @@ pub(super) fn sweeps(run: &Run) -> Vec<(&'static str, Sweep)> {
         let point = |part: &Part, name: &str, bytes: f64| {
             let variant = part.variants.iter().position(|variant| variant.name == name)?;
             let estimate = figure(&view::capacity(part, variant)?, bytes)?;
-            let Estimate { value, low, high } = charts::shown(part, estimate);
-            Some(SweepPoint { bytes, value, low, high })
+            Some(SweepPoint { bytes, estimate: charts::shown(part, estimate) })
         };
         let lines = names.iter().enumerate().map(|(series, name)| SweepLine {
             name: (*name).to_owned(),
@@ -186,7 +182,9 @@ pub(super) fn sweeps(run: &Run) -> Vec<(&'static str, Sweep)> {
         let words = |line: &SweepLine| {
             let points = line.points.iter();
             let points: Vec<String> = points
-                .map(|p| format!("{} {}", crate::text::size(p.bytes), format.write(p.value)))
+                .map(|p| {
+                    format!("{} {}", crate::text::size(p.bytes), format.write(p.estimate.value))
+                })
                 .collect();
             format!("{}: {}", line.name, points.join(", "))
         };
@@ -224,11 +222,9 @@ pub(super) fn forest(run: &Run) -> Option<Forest> {
         }
         rows.extend(data.rows);
     }
-    let words: Vec<String> =
-        rows.iter().map(|row| format!("{}: {}", row.label, row.words)).collect();
     (2..=ROWS_MAX).contains(&rows.len()).then(|| Forest {
         title: "Ratios of all parts".to_owned(),
-        description: words.join(". "),
+        description: charts::described(&rows),
         below: "less than its baseline".to_owned(),
         above: "more than its baseline".to_owned(),
         rows,
@@ -310,7 +306,7 @@ fn against(part: &Part, name: &str, baseline: &str) -> HeatCell {
 fn cell(part: &Part, name: &str) -> HeatCell {
     let empty = HeatCell { words: "–".to_owned(), ..HeatCell::default() };
     let Some(index) = part.variants.iter().position(|variant| variant.name == name) else {
-        return HeatCell { words: String::new(), ..HeatCell::default() };
+        return HeatCell::default();
     };
     let throughput = |c: &&Comparison| c.metric == Metric::Throughput;
     let comparisons = || part.comparisons.iter().filter(throughput);

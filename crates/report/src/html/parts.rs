@@ -4,12 +4,11 @@ use maud::{Markup, html};
 use record::{Metric, Offer, Part, Run, RunKind};
 use stats::Verdict;
 
-use super::tables::NamedLedger;
 use super::{both, charted, charts, empty, marked, note, section, tables, warning_mark};
 use crate::chart;
 use crate::finding_lines::FindingLine;
 use crate::load::LoadReport;
-use crate::text::capitalised;
+use crate::text::sentence;
 use crate::verdict::Row;
 use crate::{caveat, figures, setting, validity, verdict, view};
 
@@ -70,12 +69,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> Markup {
         section {
             h3 { "Ledger" }
             (note("Every request that was measured, as the client, the server and the recorded series counted it."))
-            (tables::ledger_of(&[NamedLedger {
-                index: 0,
-                name: &part.variants[0].name,
-                ledger: report.ledger(),
-                disrupted: false,
-            }]))
+            (tables::ledger_of(&[report.account()]))
             (tables::ledger_notes(part))
         }
         (tables::findings(run, part))
@@ -92,7 +86,7 @@ fn verdicts(run: &Run, part: &Part) -> Markup {
         if !nothing && (run.kind == RunKind::Load || part.variants.len() == 1) {
             return alone(part);
         }
-        let words = format!("{}.", capitalised(&verdict::no_verdict(part)));
+        let words = sentence(&verdict::no_verdict(part));
         return html! { section { (empty(&words)) (caveats(&caveat::lines(part))) } };
     }
     let verdicts = verdict::verdicts(part);
@@ -102,7 +96,7 @@ fn verdicts(run: &Run, part: &Part) -> Markup {
             @for row in &verdicts.rows { (verdict(row)) }
             (caveats(&verdicts.caveats))
             @if let Some(words) = verdicts.uncompared { p.warned { (words) "." } }
-            @if let Some(words) = verdicts.circumstances { (note(capitalised(&words) + ".")) }
+            @if let Some(words) = verdicts.circumstances { (note(sentence(&words))) }
         }
     }
 }
@@ -155,7 +149,7 @@ fn verdict(row: &Row<'_>) -> Markup {
         _ => format!("{interval} ({percent:.0}%)"),
     };
     let class = if row.weakened { format!("{class} weakened") } else { class.to_owned() };
-    card(&class, &value, &small, html! { p { (marked(&row.marked())) } (caveats(&row.caveats)) })
+    card(&class, &value, &small, html! { p { (marked(&row.sentence)) } (caveats(&row.caveats)) })
 }
 
 /// A large figure with what it means beside it.

@@ -6,8 +6,9 @@ use record::{Metric, Part, Run, RunKind};
 
 use super::{empty, note, section, warning_mark};
 use crate::chart;
+use crate::ledger::Account;
 use crate::load::{LoadReport, TIMES};
-use crate::text::{self, capitalised, time};
+use crate::text::{self, capitalised, sentence, time};
 use crate::{caveat, disruption, fact, figures, ledger, setting, validity, verdict, view};
 
 /// Longer names are commands, in a smaller font.
@@ -80,12 +81,10 @@ pub(crate) fn times(report: &LoadReport<'_>) -> Markup {
         }
     };
     let [words, of] = report.times_in_words();
-    let (first, rest) = report.speed();
-    let speed = std::iter::once(first).chain(rest).collect::<Vec<_>>().join(", ");
     html! {
         (table(head, rows))
         p.small.muted {
-            (capitalised(&words)) "; " (of) ". Throughput: " (speed) "."
+            (capitalised(&words)) "; " (of) ". Throughput: " (report.speed().join(", ")) "."
             @if let Some(words) = report.statuses_in_words() { " Statuses: " (words) "." }
             " Client: " (report.client()) "."
         }
@@ -157,7 +156,7 @@ pub(crate) fn losses(part: &Part) -> Markup {
         @if !losses.is_empty() {
             (section("Lost in actions", html! {
                 (table(head, rows))
-                p.small.muted { (capitalised(disruption::LEGEND)) "." }
+                p.small.muted { (sentence(disruption::LEGEND)) }
                 @for of in &losses {
                     p.small { b { (part.variants[of.variant].name) } ": " (of.actions_in_words()) "." }
                 }
@@ -169,39 +168,21 @@ pub(crate) fn losses(part: &Part) -> Markup {
 /// The ledger of every variant, one clause per equation. Clauses wrap, so none is clipped in a
 /// narrow window or in print.
 pub(crate) fn ledger(part: &Part) -> Markup {
-    let measured = part.variants.iter().enumerate().filter(|(_, v)| v.ledger.counts.offered > 0);
-    let disrupted = |index: usize| disruption::is_disrupted(part, index);
-    let named = measured.map(|(index, variant)| NamedLedger {
-        index,
-        name: &variant.name,
-        ledger: &variant.ledger,
-        disrupted: disrupted(index),
-    });
-    let ledgers: Vec<_> = named.collect();
-    if ledgers.is_empty() {
-        return empty("No request was sent, so there is nothing to add up.");
+    let accounts: Vec<_> = ledger::accounts(part).collect();
+    match accounts.is_empty() {
+        true => empty("No request was sent, so there is nothing to add up."),
+        false => ledger_of(&accounts),
     }
-    ledger_of(&ledgers)
-}
-
-/// A variant's ledger.
-pub(crate) struct NamedLedger<'r> {
-    /// The variant's position in the legend.
-    pub(crate) index: usize,
-    pub(crate) name: &'r str,
-    pub(crate) ledger: &'r ::ledger::Ledger,
-    /// Whether its stack was acted on.
-    pub(crate) disrupted: bool,
 }
 
 /// Ledgers, one clause per equation.
-pub(crate) fn ledger_of(ledgers: &[NamedLedger<'_>]) -> Markup {
+pub(crate) fn ledger_of(accounts: &[Account<'_>]) -> Markup {
     html! {
         dl.ledger {
-            @for NamedLedger { index, name, ledger, disrupted } in ledgers {
-                dt { (key(*index)) (name) }
+            @for account in accounts {
+                dt { (key(account.index)) (account.name) }
                 // The spaces are where a line may end.
-                dd { @for each in ledger::clauses(ledger, *disrupted) { (clause(&each)) " " } }
+                dd { @for each in account.clauses() { (clause(&each)) " " } }
             }
         }
     }
@@ -283,9 +264,7 @@ pub(crate) fn findings(run: &Run, part: &Part) -> Markup {
                 }
             }
         }
-        @if let Some(words) = setting::disturbance(part, &run.machine) {
-            (note(capitalised(&words) + "."))
-        }
+        @if let Some(words) = setting::disturbance(part, &run.machine) { (note(sentence(&words))) }
     };
     section("Validity", body)
 }

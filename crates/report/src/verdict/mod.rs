@@ -117,18 +117,14 @@ pub(crate) struct AnswerLine<'a> {
 /// The run's answer to its question, from the primary verdicts of each part.
 pub(crate) fn answer(run: &Run) -> Vec<AnswerLine<'_>> {
     let several = run.parts.len() > 1;
-    let line = |part| {
+    let lines = run.parts.iter().map(|part| {
         let words = of_part(run, part).join("; ");
         match several {
-            true => AnswerLine { part: part_name(part), words },
+            true => AnswerLine { part: &part.name, words },
             false => AnswerLine { part: "", words: beginning(part, words) },
         }
-    };
-    run.parts.iter().map(line).collect()
-}
-
-fn part_name(part: &Part) -> &str {
-    &part.name
+    });
+    lines.collect()
 }
 
 /// Capitalises the first word of a line unless it is a name.
@@ -328,22 +324,12 @@ pub(crate) struct Verdicts<'a> {
 pub(crate) struct Row<'a> {
     /// The comparison.
     pub(crate) comparison: &'a Comparison,
-    /// Its sentence, with a full stop.
+    /// Its sentence, with a full stop, and with a mark if a warning weakens it.
     pub(crate) sentence: String,
     /// Whether a warning weakens it: one of its own, or one of several verdicts.
     pub(crate) weakened: bool,
     /// What weakens this verdict alone.
     pub(crate) caveats: Vec<FindingLine>,
-}
-
-impl Row<'_> {
-    /// The sentence, with a mark if a warning weakens the verdict.
-    pub(crate) fn marked(&self) -> String {
-        match self.weakened {
-            true => format!("{} {}", caveat::MARK, self.sentence),
-            false => self.sentence.clone(),
-        }
-    }
 }
 
 /// The sentences of a part's primary verdicts; shared circumstances are given once.
@@ -382,7 +368,7 @@ pub(crate) fn verdicts(part: &Part) -> Verdicts<'_> {
         .iter()
         .map(|comparison| Row {
             comparison,
-            sentence: sentence_of(comparison),
+            sentence: caveat::marked(part, comparison, sentence_of(comparison)),
             weakened: caveat::is_weakened(part, comparison),
             caveats: Vec::new(),
         })

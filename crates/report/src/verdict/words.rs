@@ -7,7 +7,7 @@ use base::Nanos;
 use record::{Metric, Offer};
 use stats::{BiasCause, DECIDING_BLOCKS_MIN, Estimate, Judgement, Opinion, Verdict};
 
-use crate::text;
+use crate::text::{self, plural};
 
 /// What is compared, with its wording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ pub(crate) fn is_few(blocks: usize) -> bool {
 /// `24 blocks; adjusted for 3 comparisons; 64 connections, closed loop`; secondary metrics are not
 /// adjusted.
 pub(crate) fn circumstances(judgement: &Judgement, primary: bool, conditions: &str) -> String {
-    let mut parts = vec![count(judgement.blocks, "block")];
+    let mut parts = vec![plural(judgement.blocks.into(), "block")];
     if judgement.merged > 1 {
         parts[0] +=
             &format!(", merged by {} because neighbouring blocks are correlated", judgement.merged);
@@ -137,7 +137,7 @@ pub(crate) fn circumstances(judgement: &Judgement, primary: bool, conditions: &s
     if !primary {
         parts.push(adjustment(judgement));
     } else if judgement.adjusted_for > 1 {
-        parts.push(format!("adjusted for {}", count(judgement.adjusted_for, "comparison")));
+        parts.push(format!("adjusted for {}", plural(judgement.adjusted_for.into(), "comparison")));
     }
     if judgement.anytime {
         parts.push("stopped early, interval widened accordingly".to_owned());
@@ -227,7 +227,7 @@ fn inconclusive(judgement: &Judgement, wording: &Wording) -> String {
         [None, None] => {
             return format!(
                 "Inconclusive: {} give no interval{subject}; a new run with more blocks is needed.",
-                count(judgement.blocks, "block")
+                plural(judgement.blocks.into(), "block")
             );
         }
     };
@@ -254,7 +254,7 @@ fn too_few(judgement: &Judgement, wording: &Wording) -> String {
         format!(" on {} ÷ {}", wording.variant, wording.baseline)
     };
     let few = few_in_words(judgement.blocks);
-    format!("{}{seen}{}.", crate::text::capitalised(&few), bracket(&[wording.circumstances]))
+    format!("{}{seen}{}.", text::capitalised(&few), bracket(&[wording.circumstances]))
 }
 
 /// `too few blocks for a verdict (2 of 6)`.
@@ -282,11 +282,7 @@ fn remedy(judgement: &Judgement, wording: &Wording) -> String {
             .to_owned();
     }
     let time = secs.map(|secs| format!(" ({})", duration(secs))).unwrap_or_default();
-    format!("; a new run would need about {}{time}", count(blocks, "block"))
-}
-
-fn count(n: u32, noun: &str) -> String {
-    crate::text::plural(u64::from(n), noun)
+    format!("; a new run would need about {}{time}", plural(blocks.into(), "block"))
 }
 
 /// Enough decimals for the interval's width, and so that an end which excludes 1 is not printed as

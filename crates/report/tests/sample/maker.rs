@@ -160,31 +160,27 @@ pub(super) fn geometric(values: &[f64]) -> Estimate {
     Estimate { value: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
 }
 
-/// Figures of a summary other than metrics.
-#[derive(Clone, Copy)]
-pub(super) enum Figure {
-    Of(Metric),
-    P90,
-    Machine,
+fn times(trial: &Trial) -> &Distribution {
+    trial.latency.as_ref().unwrap_or(&trial.service_time)
 }
 
-pub(super) fn figure(trial: &Trial, figure: Figure) -> f64 {
-    let times = trial.latency.as_ref().unwrap_or(&trial.service_time);
-    let completed = trial.ledger.counts.completed as f64;
-    match figure {
-        Figure::Of(Metric::Throughput) => trial.throughput_per_s(),
-        Figure::Of(Metric::P50) => times.p50_ns as f64,
-        Figure::P90 => times.p90_ns as f64,
-        Figure::Of(Metric::P99) => times.p99_ns as f64,
-        Figure::Of(Metric::Cpu) => trial.stack_cpu.unwrap().0 as f64 / completed,
-        Figure::Of(Metric::Memory) => trial.peak_memory_bytes.unwrap() as f64,
-        Figure::Machine => trial.machine_busy.unwrap().0 as f64 / completed,
+fn per_request(trial: &Trial, time: Option<Nanos>) -> f64 {
+    time.unwrap().0 as f64 / trial.ledger.counts.completed as f64
+}
+
+pub(super) fn figure(trial: &Trial, metric: Metric) -> f64 {
+    match metric {
+        Metric::Throughput => trial.throughput_per_s(),
+        Metric::P50 => times(trial).p50_ns as f64,
+        Metric::P99 => times(trial).p99_ns as f64,
+        Metric::Cpu => per_request(trial, trial.stack_cpu),
+        Metric::Memory => trial.peak_memory_bytes.unwrap() as f64,
     }
 }
 
-pub(super) fn values(blocks: &[Block], variant: u32, offer: Offer, of: Figure) -> Vec<f64> {
+fn values(blocks: &[Block], variant: u32, offer: Offer, of: &dyn Fn(&Trial) -> f64) -> Vec<f64> {
     let trials = blocks.iter().filter(|b| b.is_complete()).flat_map(|b| &b.trials);
-    trials.filter(|t| t.variant == variant && t.offer == offer).map(|t| figure(t, of)).collect()
+    trials.filter(|t| t.variant == variant && t.offer == offer).map(of).collect()
 }
 
 pub(super) fn summary(
@@ -193,18 +189,19 @@ pub(super) fn summary(
     offer: Offer,
     offered_per_s: Option<f64>,
 ) -> Summary {
-    let estimate = |of| geometric(&values(blocks, variant, offer, of));
-    let throughput_per_s = estimate(Figure::Of(Metric::Throughput));
+    let estimate = |of: &dyn Fn(&Trial) -> f64| geometric(&values(blocks, variant, offer, of));
+    let of = |metric| estimate(&|trial| figure(trial, metric));
+    let throughput_per_s = of(Metric::Throughput);
     Summary {
         offer,
         offered_per_s,
         throughput_per_s,
         bytes_per_s: throughput_per_s.value * 12.0,
-        p50_ns: estimate(Figure::Of(Metric::P50)),
-        p90_ns: estimate(Figure::P90),
-        p99_ns: estimate(Figure::Of(Metric::P99)),
-        cpu_ns_per_request: Some(estimate(Figure::Of(Metric::Cpu))),
-        machine_ns_per_request: Some(estimate(Figure::Machine)),
+        p50_ns: of(Metric::P50),
+        p90_ns: estimate(&|trial| times(trial).p90_ns as f64),
+        p99_ns: of(Metric::P99),
+        cpu_ns_per_request: Some(of(Metric::Cpu)),
+        machine_ns_per_request: Some(estimate(&|trial| per_request(trial, trial.machine_busy))),
         peak_memory_bytes: blocks
             .iter()
             .flat_map(|b| &b.trials)
@@ -221,8 +218,8 @@ pub(super) fn comparison(
     offer: Offer,
     adjusted_for: u32,
 ) -> Comparison {
-    let a = values(&part.blocks, 0, offer, Figure::Of(metric));
-    let b = values(&part.blocks, variant, offer, Figure::Of(metric));
+    let of = |variant| values(&part.blocks, variant, offer, &|trial| figure(trial, metric));
+    let (a, b) = (of(0), of(variant));
     let ratios: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b / a).collect();
     let ratio = geometric(&ratios);
     let primary = metric == Metric::Throughput;

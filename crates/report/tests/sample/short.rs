@@ -2,6 +2,10 @@
 
 use super::*;
 
+fn compare(id: &str, part: Part) -> Run {
+    run(id, RunKind::Compare, "compare", "tcp against unix", "Which serves more?", vec![part])
+}
+
 /// Stopped by Ctrl-C after five blocks.
 pub(crate) fn interrupted() -> Run {
     let mut part = part(3, &[TCP, UNIX], 5, None, at());
@@ -11,14 +15,7 @@ pub(crate) fn interrupted() -> Run {
         judgement.ratio.low *= 0.97;
         judgement.ratio.high *= 1.03;
     }
-    let mut run = run(
-        "20261121-100000-stop",
-        RunKind::Compare,
-        "compare",
-        "tcp against unix",
-        "Which serves more?",
-        vec![part],
-    );
+    let mut run = compare("20261121-100000-stop", part);
     run.state = RunState::Interrupted;
     run
 }
@@ -34,14 +31,7 @@ pub(crate) fn cut_off() -> Run {
         variant.summaries.clear();
         variant.ledger = Ledger::default();
     }
-    let mut run = run(
-        "20261121-110000-kill",
-        RunKind::Compare,
-        "compare",
-        "tcp against unix",
-        "Which serves more?",
-        vec![part],
-    );
+    let mut run = compare("20261121-110000-kill", part);
     run.state = RunState::Running;
     run.finished = None;
     run
@@ -79,12 +69,5 @@ pub(crate) fn hopeless() -> Run {
             fact: Fact::StackFailed { error: "gunicorn ended with status 3".to_owned() },
         });
     }
-    run(
-        "20261121-140000-none",
-        RunKind::Compare,
-        "compare",
-        "tcp against unix",
-        "Which serves more?",
-        vec![part],
-    )
+    compare("20261121-140000-none", part)
 }
