@@ -15,6 +15,7 @@ use rand::RngExt as _;
 use serde_json::{Value, json};
 
 use crate::options::Options;
+use crate::process::output;
 use crate::{binary, say};
 
 /// Number of series.
@@ -90,11 +91,7 @@ fn import(series: &BTreeMap<String, Vec<f64>>, folder: &Path, record: &Path) -> 
     std::fs::write(&lines, text).map_err(|e| e.to_string())?;
     let mut command = Command::new(binary::path()?);
     command.arg("import").arg(&lines).args(["--format", "graphite", "--record"]).arg(record);
-    let output = command.output().map_err(|e| e.to_string())?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-    }
+    output(&mut command).map(drop)
 }
 
 fn ours(at: &str, query: &Value, repeats: u32) -> Result<Timed, String> {

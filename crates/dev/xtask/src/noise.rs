@@ -9,13 +9,16 @@ mod page;
 mod tally;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use crate::binary::{self, Outcome, TwoFixtures};
 use crate::kept::Kept;
 use crate::options::{Options, Runs, one_of};
-use crate::process::free_port;
-use crate::{say, tools};
+use crate::process::{Pinned, free_port, listens};
+use crate::say;
+use crate::tools::report::Printed;
+use crate::tools::{self, wrk};
 use neighbour::Quota;
 use tally::{Conditions, Entry};
 
@@ -31,6 +34,8 @@ const TRUTH_OFF: f64 = 0.001;
 
 /// wrk shows what it shows in a few runs.
 const WRK_RUNS: u32 = 5;
+/// Additional time for wrk, and time for its server to listen.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A kind of disturbance.
 #[derive(Clone, Debug)]
@@ -116,7 +121,7 @@ pub(crate) fn prove(wanted: &Wanted) -> Result<bool, String> {
                 let quota = profile.quota.then(Quota::set).transpose()?;
                 let outcome = compare(wanted, &tachograph, folder.path(), b, seed, quota.as_ref());
                 let wrk_off = (run < WRK_RUNS)
-                    .then(|| wrk(wanted, &tachograph, folder.path(), b))
+                    .then(|| wrk_ratio(wanted, &tachograph, folder.path(), b))
                     .flatten()
                     .map(|ratio| (ratio / truth).ln().abs());
                 let (profile, conditions) = (profile.name.to_owned(), conditions.clone());
@@ -160,31 +165,24 @@ fn compare(
 
 /// The ratio from two consecutive runs of wrk, together as long as a comparison; `None` without
 /// wrk.
-fn wrk(wanted: &Wanted, tachograph: &Path, folder: &Path, b: &str) -> Option<f64> {
+fn wrk_ratio(wanted: &Wanted, tachograph: &Path, folder: &Path, b: &str) -> Option<f64> {
     let a = wrk_rate(wanted, tachograph, folder, BURN)?;
     Some(wrk_rate(wanted, tachograph, folder, b)? / a)
 }
 
 fn wrk_rate(wanted: &Wanted, tachograph: &Path, folder: &Path, burn: &str) -> Option<f64> {
-    let port = free_port().ok()?;
-    let listen = format!("tcp://127.0.0.1:{port}");
-    let mut server = Command::new("taskset")
-        .args(["-c", "0"])
-        .arg(tachograph)
-        .args(["serve-fixture", "--listen", &listen, "--burn", burn])
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .spawn()
-        .ok()?;
-    let listens = (0..10_000).any(|_| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
-    let output = Command::new("taskset")
-        .args(["-c", "1", "wrk", "-t1", "-c8"])
-        .arg(format!("-d{}", wanted.seconds / 2))
-        .arg(format!("http://127.0.0.1:{port}/"))
-        .stderr(Stdio::null())
-        .output();
-    let _ = server.kill();
-    let _ = server.wait();
-    let text = String::from_utf8(output.ok().filter(|_| listens)?.stdout).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("Requests/sec:"))?.trim().parse().ok()
+    let start = |cpu, program: &Path, words: &str| {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        Pinned::start(cpu, program, &words, folder).ok()
+    };
+    let (port, seconds) = (free_port().ok()?, wanted.seconds / 2);
+    let serve = format!("serve-fixture --listen tcp://127.0.0.1:{port} --burn {burn}");
+    let _server = start(0, tachograph, &serve)?;
+    if !listens(port, PATIENCE) {
+        return None;
+    }
+    let load = format!("-t1 -c8 -d{seconds} http://127.0.0.1:{port}/");
+    let limit = Duration::from_secs(seconds.into()) + PATIENCE;
+    let ended = start(1, Path::new("wrk"), &load)?.finish(limit, &AtomicBool::new(false));
+    (wrk::TOOL.read)(&Printed::new(ended.ok()?.0, None))?.per_s
 }

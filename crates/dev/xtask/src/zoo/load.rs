@@ -1,6 +1,5 @@
 //! The truth by formula and by simulation, beside what `tachograph load` reports.
 
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -10,14 +9,14 @@ use serde_json::Value;
 use zoo::{Behaviour, Kind, Subject, simulate};
 
 use super::{Program, Wanted, describe};
-use crate::process::{Pinned, free_port};
+use crate::process::{Pinned, free_port, listens};
 use crate::{binary, say};
 
 /// Share of the capacity that the open loop offers, as by `compare`.
 const OFFERED: f64 = 0.5;
 /// Loads of a server whose connections differ, each with new ones.
 const DRAWS: u32 = 15;
-/// Additional time for a load.
+/// Additional time for a load, and time for a server to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Prints a row for every subject.
@@ -89,11 +88,7 @@ impl Loads<'_> {
             *word = word.replace("$PORT", &port.to_string());
         }
         let server = self.pinned(0, &program, &arguments)?;
-        let listens = (0..1_000).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        match listens {
+        match listens(port, PATIENCE) {
             true => Ok(Loaded { loads: self, _server: server, port }),
             false => Err("the server does not listen".to_owned()),
         }
