@@ -16,13 +16,14 @@ use super::ours::{Database, TABLES};
 use super::points::{Load, STEP_S};
 use super::{Filled, Unfilled, cpu, text};
 use crate::binary;
-use crate::process::{Running, free_port};
+use crate::process::{Running, comes_true, free_port, listens};
 
 /// Limit on points for carbon-cache.
 const POINTS_MAX: u64 = 2_000_000;
 
-/// Timeout of a server.
+/// Timeout of a server, and how often to look at its files.
 const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Bytes before the points of a whisper file with one archive, and of a point.
 const WHISPER_HEAD: u64 = 28;
@@ -36,7 +37,7 @@ pub(super) fn sqlite(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
 }
 
 pub(super) fn postgres(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    serve(load, folder, &Database::postgres()?)
+    serve(load, folder, &Database::postgres(folder)?)
 }
 
 /// Sends a file over one connection, and stops the daemon, which writes everything to the record.
@@ -118,29 +119,20 @@ fn into_files(
         return Err(Unfilled::Missing(missing.to_owned()));
     };
     let mut server = Running(child);
-    let deadline = Instant::now() + PATIENCE;
-    let wait = |what: &str| match Instant::now() > deadline {
-        true => Err(Unfilled::Failed(what.to_owned())),
-        false => {
-            std::thread::sleep(Duration::from_millis(20));
-            Ok(())
-        }
-    };
-    let mut stream = loop {
-        match TcpStream::connect(("127.0.0.1", port)) {
-            Ok(stream) => break stream,
-            Err(_) => wait("it does not listen")?,
-        }
-    };
+    if !listens(port, PATIENCE) {
+        return Err("it does not listen".into());
+    }
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     let before_s = cpu::server_s(server.0.id());
     let began = Instant::now();
     std::io::copy(&mut File::open(&recent)?, &mut stream)?;
     drop(stream);
-    for of in 0..load.series {
+    let is_filled = |of| {
         let path = data.join(format!("{}.wsp", text::name(of).replace('.', "/")));
-        while !has_point(&path, load.each() - 1) {
-            wait("not all points are in its files")?;
-        }
+        comes_true(PATIENCE, LOOK, || has_point(&path, load.each() - 1))
+    };
+    if !(0..load.series).all(is_filled) {
+        return Err("not all points are in its files".into());
     }
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu::server_s(server.0.id()) - before_s);
     kill_process(Pid::from_child(&server.0), Signal::TERM)?;

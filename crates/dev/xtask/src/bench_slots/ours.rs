@@ -13,6 +13,7 @@ use throwaway::{NoServer, Throwaway};
 use super::points::{Load, Pattern, START_S, STEP_S, Values};
 use super::{Filled, Unfilled, cpu};
 use crate::options::json;
+use crate::process::output;
 use crate::say;
 
 /// Points per batch.
@@ -28,6 +29,9 @@ pub(super) struct Database {
     server: Option<(Throwaway, u32)>,
 }
 
+/// How a database is made; only SQLite needs the folder.
+pub(super) type Make = fn(&Path) -> Result<Database, Unfilled>;
+
 impl Database {
     /// A record in a folder of its own.
     pub(super) fn sqlite(folder: &Path) -> Result<Database, Unfilled> {
@@ -38,7 +42,7 @@ impl Database {
     }
 
     /// A PostgreSQL with Debian's default settings.
-    pub(super) fn postgres() -> Result<Database, Unfilled> {
+    pub(super) fn postgres(_: &Path) -> Result<Database, Unfilled> {
         let server = start()?;
         let place = server.database("bench").map_err(|e| e.to_string())?;
         let pid = cpu::postgres_pid(server.folder())?;
@@ -86,12 +90,12 @@ pub(super) fn sqlite_live(load: &Load, folder: &Path) -> Result<Filled, Unfilled
     in_a_process(&load.at_most(LIVE_MAX), "slots", &Database::sqlite(folder)?)
 }
 
-pub(super) fn postgres(load: &Load, _: &Path) -> Result<Filled, Unfilled> {
-    in_a_process(load, "series", &Database::postgres()?)
+pub(super) fn postgres(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    in_a_process(load, "series", &Database::postgres(folder)?)
 }
 
-pub(super) fn postgres_live(load: &Load, _: &Path) -> Result<Filled, Unfilled> {
-    in_a_process(&load.at_most(LIVE_MAX / 2), "slots", &Database::postgres()?)
+pub(super) fn postgres_live(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    in_a_process(&load.at_most(LIVE_MAX / 2), "slots", &Database::postgres(folder)?)
 }
 
 /// A PostgreSQL with Debian's default settings.
@@ -104,10 +108,8 @@ pub(super) fn start() -> Result<Throwaway, Unfilled> {
 
 /// The number returned by a query.
 pub(super) fn ask(place: &str, sql: &str) -> Result<u64, String> {
-    let output = Command::new("psql").args(["-XAtc", sql, place]).output();
-    let output = output.map_err(|e| format!("psql: {e}"))?;
-    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    said.parse().map_err(|_| format!("psql: {}", String::from_utf8_lossy(&output.stderr)))
+    let said = output(Command::new("psql").args(["-XAtc", sql, place]))?;
+    said.trim().parse().map_err(|_| format!("psql: {said}"))
 }
 
 /// Fills a database by a process of its own, whose CPU time is counted alone.
@@ -116,13 +118,10 @@ pub(super) fn in_a_process(
     order: &str,
     database: &Database,
 ) -> Result<Filled, Unfilled> {
-    let output = Command::new(std::env::current_exe()?)
-        .args(["fill-series", order, &database.place, &serde_json::to_string(load)?])
-        .args(database.pid().map(|pid| pid.to_string()))
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let filled: Filled = serde_json::from_str(&said)
-        .map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["fill-series", order, &database.place, &serde_json::to_string(load)?]);
+    command.args(database.pid().map(|pid| pid.to_string()));
+    let filled: Filled = serde_json::from_str(&output(&mut command)?)?;
     let bytes = database.bytes("relname ~ '^(slot|packed)_[0-9]'")?;
     Ok(Filled { bytes, ..filled })
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::points::{Load, START_S, STEP_S, seconds};
 use super::{Filled, Unfilled, cpu};
+use crate::process::output;
 
 /// Limit on points written one at a time.
 const SINGLE_MAX: u64 = 500_000;
@@ -125,15 +126,12 @@ pub(super) fn whisper(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let bin = stage::python::ensure_env(&requirements, None, &mut |_| {})
         .map_err(|error| Unfilled::Missing(error.to_string()))?;
     let numbers = [load.series, load.each(), load.per_slot, START_S, STEP_S];
-    let output = Command::new(bin.join("python"))
-        .args(["-c", SCRIPT])
-        .arg(folder)
-        .args(numbers.map(|number| number.to_string()))
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let mut command = Command::new(bin.join("python"));
+    command.args(["-c", SCRIPT]).arg(folder).args(numbers.map(|number| number.to_string()));
+    let said = output(&mut command)?;
     let times: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match times[..] {
         [wall_s, cpu_s] => Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(folder))),
-        _ => Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned())),
+        _ => Err(Unfilled::Failed(said)),
     }
 }

@@ -64,15 +64,10 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    fn of(mut values: Vec<f64>) -> Option<Rounds> {
-        values.sort_by(f64::total_cmp);
-        let middle = |at: usize| values.get(at).copied();
-        let (low, high) = (middle(values.len().saturating_sub(1) / 2)?, middle(values.len() / 2)?);
-        Some(Rounds {
-            least: *values.first()?,
-            median: f64::midpoint(low, high),
-            most: *values.last()?,
-        })
+    fn of(values: Vec<f64>) -> Option<Rounds> {
+        let least = values.iter().copied().min_by(f64::total_cmp)?;
+        let most = values.iter().copied().max_by(f64::total_cmp)?;
+        Some(Rounds { least, median: stats::median(&values)?, most })
     }
 }
 

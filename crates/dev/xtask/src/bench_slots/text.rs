@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::ops::Range;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use series::Step;
@@ -34,11 +34,11 @@ pub(super) fn sqlite_series(load: &Load, folder: &Path) -> Result<Filled, Unfill
 }
 
 pub(super) fn postgres_arrival(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    import(load, folder, Order::Arrival, &Database::postgres()?)
+    import(load, folder, Order::Arrival, &Database::postgres(folder)?)
 }
 
 pub(super) fn postgres_series(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    import(load, folder, Order::Series, &Database::postgres()?)
+    import(load, folder, Order::Series, &Database::postgres(folder)?)
 }
 
 /// Imports a file, and checks that every point is stored.
@@ -59,13 +59,10 @@ fn import(
     let (began, before_s) = (Instant::now(), cpu_s());
     let child = command(&lines, &database.place)?.spawn()?;
     let peak = cpu::peak_of(child.id());
-    let output = child.wait_with_output()?;
+    ended(child)?;
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
     let peak_mib = peak.join().ok().map(|kib| kib / 1_024);
     say("  counting the points");
-    if !output.status.success() {
-        return Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned()));
-    }
     let found = updates_of(&database.place, 3_600)?;
     if found != load.each() * load.series {
         return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
@@ -80,6 +77,15 @@ pub(super) fn command(lines: &Path, place: &str) -> Result<Command, String> {
     command.env("TACHOGRAPH_RECORD", place).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
+}
+
+/// Waits for an import, which must succeed.
+pub(super) fn ended(import: Child) -> Result<(), Unfilled> {
+    let output = import.wait_with_output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
 }
 
 /// The name of a series.
