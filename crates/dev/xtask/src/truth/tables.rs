@@ -18,7 +18,7 @@ pub(super) fn delay(measured: &Measured) -> String {
     let mut out = String::from("| tool | mean | p50 | p99 |\n| --- | ---: | ---: | ---: |\n");
     for (tool, runs) in rows(measured) {
         let _ = write!(out, "| {}", tool.name);
-        for figure in [mean, p50, p99] {
+        for figure in &FIGURES[..3] {
             let reported = middle(reports(&runs).filter_map(|report| figure(&report.latency)));
             let held = middle(runs.iter().filter_map(|run| figure(&run.truth.held)));
             let cell = match (reported, held) {
@@ -63,27 +63,14 @@ pub(super) fn stall(measured: &Measured) -> String {
     out
 }
 
-const FIGURES: [fn(&Latency) -> Option<f64>; 5] = [mean, p50, p99, p99_9, max];
-
-fn mean(latency: &Latency) -> Option<f64> {
-    latency.mean
-}
-
-fn p50(latency: &Latency) -> Option<f64> {
-    latency.p50
-}
-
-fn p99(latency: &Latency) -> Option<f64> {
-    latency.p99
-}
-
-fn p99_9(latency: &Latency) -> Option<f64> {
-    latency.p99_9
-}
-
-fn max(latency: &Latency) -> Option<f64> {
-    latency.max
-}
+/// Mean, median, 99th and 99.9th percentile, and maximum.
+const FIGURES: [fn(&Latency) -> Option<f64>; 5] = [
+    |latency| latency.mean,
+    |latency| latency.p50,
+    |latency| latency.p99,
+    |latency| latency.p99_9,
+    |latency| latency.max,
+];
 
 /// Counts on both ends.
 pub(super) fn counts(measured: &Measured) -> String {
