@@ -155,16 +155,8 @@ fn series(options: Options, experiment: &str, flags: &[String]) -> Result<Vec<Ou
         let seed = options.seed.derive("run", u64::from(run)).0 >> 12;
         let further = [vec!["--seed".to_owned(), seed.to_string()], flags.to_vec()].concat();
         let o = run_experiment(&tachograph, folder.path(), experiment, &further, None)?;
-        say(&format!(
-            "| {} | {} | {:.4} | {:.4}–{:.4} | {:.2}% | {} |",
-            run + 1,
-            o.verdict,
-            o.ratio,
-            o.low,
-            o.high,
-            100.0 * o.half_width(),
-            o.blocks
-        ));
+        let (cells, width) = (o.cells(), 100.0 * o.half_width());
+        say(&format!("| {} | {cells} | {width:.2}% | {} |", run + 1, o.blocks));
         outcomes.push(o);
     }
     Ok(outcomes)
