@@ -135,24 +135,33 @@ impl Filled {
 }
 
 /// Why a contestant was not filled.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(untagged)]
 enum Unfilled {
     /// It is not installed; how to install it.
-    Missing(String),
-    /// It failed.
-    Failed(String),
+    Missing {
+        how: String,
+    },
+    Failed {
+        why: String,
+    },
 }
 
 impl<E: std::fmt::Display> From<E> for Unfilled {
     fn from(error: E) -> Unfilled {
-        Unfilled::Failed(error.to_string())
+        Unfilled::Failed { why: error.to_string() }
     }
 }
 
 impl Unfilled {
-    fn words(self) -> String {
+    fn missing(how: impl Into<String>) -> Unfilled {
+        Unfilled::Missing { how: how.into() }
+    }
+
+    fn words(&self) -> String {
         match self {
-            Unfilled::Missing(how) => format!("not installed: {how}"),
-            Unfilled::Failed(why) => format!("failed: {why}"),
+            Unfilled::Missing { how } => format!("not installed: {how}"),
+            Unfilled::Failed { why } => format!("failed: {why}"),
         }
     }
 }
@@ -254,11 +263,7 @@ fn fill(options: &Options) -> Result<bool, String> {
 
 fn filled((name, _, fill): &(&str, &str, Fill), load: &Load, round: u32) -> Result<Row, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
-    let outcome = match fill(load, folder.path()) {
-        Ok(filled) => Outcome::Filled(filled),
-        Err(Unfilled::Missing(how)) => Outcome::Missing { how },
-        Err(Unfilled::Failed(why)) => Outcome::Failed { why },
-    };
+    let outcome = fill(load, folder.path()).map_or_else(Outcome::Unfilled, Outcome::Filled);
     let row = Row { name: (*name).to_owned(), load: *load, round, outcome };
     say(&row.line());
     Ok(row)

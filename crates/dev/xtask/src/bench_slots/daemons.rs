@@ -65,7 +65,7 @@ fn serve(load: &Load, folder: &Path, database: &Database) -> Result<Filled, Unfi
     // In slots of 10 s: coarser ones would be there even if these had expired.
     let found = text::updates_of(&database.place, STEP_S)?;
     if found != load.each() * load.series {
-        return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
+        return Err(format!("{found} of {} points are there", load.points).into());
     }
     let filled = Filled::new(found, wall_s, cpu_s, database.bytes(TABLES)?);
     Ok(Filled { acknowledged_s: Some(acknowledged_s), peak_mib, ..filled })
@@ -104,7 +104,7 @@ fn into_files(
 ) -> Result<Filled, Unfilled> {
     let load = load.at_most(POINTS_MAX);
     if load.each() > WHISPER_SLOTS {
-        return Err(Unfilled::Failed(format!("its files have {WHISPER_SLOTS} slots")));
+        return Err(format!("its files have {WHISPER_SLOTS} slots").into());
     }
     let recent = recent_lines(&load, folder)?;
     let data = folder.join("data");
@@ -116,7 +116,7 @@ fn into_files(
     let mut command = command(port)?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(child) = command.spawn() else {
-        return Err(Unfilled::Missing(missing.to_owned()));
+        return Err(Unfilled::missing(missing));
     };
     let mut server = Running(child);
     if !listens(port, PATIENCE) {

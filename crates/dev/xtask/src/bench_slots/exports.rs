@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use export::{Request, Summary, export};
 
+use super::cpu;
 use super::ours::{self, Database, Make};
 use super::points::{Load, Pattern};
-use super::{Unfilled, cpu};
 use crate::{pages, say};
 
 /// Series of each history.
@@ -37,7 +37,7 @@ pub(super) fn bench(points: u64) -> Result<(), String> {
                     ours::in_a_process(&load, "series", &database)?;
                     Ok(database)
                 });
-                let database = filled.map_err(Unfilled::words)?;
+                let database = filled.map_err(|why| why.words())?;
                 let row = timed(&database, &folder.path().join(name), &format!("{name}, {title}"))?;
                 say(&row);
                 table.push_str(&row);

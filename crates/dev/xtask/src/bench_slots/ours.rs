@@ -101,8 +101,8 @@ pub(super) fn postgres_live(load: &Load, folder: &Path) -> Result<Filled, Unfill
 /// A PostgreSQL with Debian's default settings.
 pub(super) fn start() -> Result<Throwaway, Unfilled> {
     Throwaway::start(&[]).map_err(|error| match error {
-        NoServer::Missing => Unfilled::Missing("apt-get install postgresql".to_owned()),
-        other => Unfilled::Failed(other.to_string()),
+        NoServer::Missing => Unfilled::missing("apt-get install postgresql"),
+        other => other.into(),
     })
 }
 

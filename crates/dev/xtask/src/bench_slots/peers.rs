@@ -95,11 +95,11 @@ fn run_rrdtool(files: &Path, commands: &Path) -> Result<(), Unfilled> {
         .stderr(Stdio::null())
         .status();
     if ran.is_err() {
-        return Err(Unfilled::Missing("apt-get install rrdtool".to_owned()));
+        return Err(Unfilled::missing("apt-get install rrdtool"));
     }
     let said = std::fs::read_to_string(&said)?;
     match said.lines().find(|line| line.starts_with("ERROR")) {
-        Some(error) => Err(Unfilled::Failed(error.to_owned())),
+        Some(error) => Err(error.into()),
         None => Ok(()),
     }
 }
@@ -124,7 +124,7 @@ pub(super) fn whisper(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     whole_seconds(load)?;
     let requirements = ["whisper==1.1.10".to_owned(), "six==1.17.0".to_owned()];
     let bin = stage::python::ensure_env(&requirements, None, &mut |_| {})
-        .map_err(|error| Unfilled::Missing(error.to_string()))?;
+        .map_err(|error| Unfilled::missing(error.to_string()))?;
     let numbers = [load.series, load.each(), load.per_slot, START_S, STEP_S];
     let mut command = Command::new(bin.join("python"));
     command.args(["-c", SCRIPT]).arg(folder).args(numbers.map(|number| number.to_string()));
@@ -132,6 +132,6 @@ pub(super) fn whisper(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let times: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match times[..] {
         [wall_s, cpu_s] => Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(folder))),
-        _ => Err(Unfilled::Failed(said)),
+        _ => Err(said.into()),
     }
 }

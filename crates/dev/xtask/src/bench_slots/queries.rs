@@ -110,7 +110,7 @@ pub(super) fn bench(options: &Options) -> Result<(), String> {
                 make(own.path()).and_then(|database| measure(&lines, &database.place, asker));
             let row = match measured {
                 Ok(seen) => seen.row(title, *series),
-                Err(Unfilled::Missing(how)) => {
+                Err(Unfilled::Missing { how }) => {
                     say(&format!("{title}: not installed: {how}"));
                     continue;
                 }

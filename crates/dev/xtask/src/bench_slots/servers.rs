@@ -60,13 +60,13 @@ impl Server {
     ) -> Result<Server, Unfilled> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let Ok(child) = command.spawn() else {
-            return Err(Unfilled::Missing(format!("apt-get install {program}")));
+            return Err(Unfilled::missing(format!("apt-get install {program}")));
         };
         let server = Server { process: Running(child), port };
         let answers = || server.connect().and_then(|mut http| http.get(ready)).is_ok();
         match comes_true(PATIENCE, Duration::from_millis(50), answers) {
             true => Ok(server),
-            false => Err(Unfilled::Failed(format!("{program} does not answer"))),
+            false => Err(format!("{program} does not answer").into()),
         }
     }
 
@@ -167,18 +167,13 @@ pub(super) fn victoria(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let data = folder.join("data");
     let server = victoria_at(&data, &[])?;
     let (wall_s, cpu_s) = fill(&server, "/api/v1/import", load, folder, |text, series, points| {
-        let _ = write!(
+        let values: Vec<String> = points.iter().map(|(_, value)| value.to_string()).collect();
+        let times: Vec<String> = points.iter().map(|(at_ms, _)| at_ms.to_string()).collect();
+        let (values, times) = (values.join(","), times.join(","));
+        let _ = writeln!(
             text,
-            "{{\"metric\":{{\"__name__\":\"level\",\"host\":\"{series}\"}},\"values\":["
+            "{{\"metric\":{{\"__name__\":\"level\",\"host\":\"{series}\"}},\"values\":[{values}],\"timestamps\":[{times}]}}"
         );
-        for (place, (_, value)) in points.iter().enumerate() {
-            let _ = write!(text, "{}{value}", if place == 0 { "" } else { "," });
-        }
-        text.push_str("],\"timestamps\":[");
-        for (place, (at_ms, _)) in points.iter().enumerate() {
-            let _ = write!(text, "{}{at_ms}", if place == 0 { "" } else { "," });
-        }
-        text.push_str("]}\n");
     })?;
     server.stop()?;
     Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(&data)))
@@ -201,7 +196,7 @@ pub(super) fn victoria_lines(load: &Load, folder: &Path) -> Result<Filled, Unfil
     let counts = || server.connect().and_then(|http| http.counter(count));
     let has_all = || counts().is_ok_and(|counted| counted >= points);
     if !comes_true(PATIENCE, Duration::from_millis(20), has_all) {
-        return Err(Unfilled::Failed("it does not count all lines".to_owned()));
+        return Err("it does not count all lines".into());
     }
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), server.cpu_s() - before_s);
     server.stop()?;

@@ -49,7 +49,7 @@ fn import(
     database: &Database,
 ) -> Result<Filled, Unfilled> {
     if !STEP_S.is_multiple_of(load.per_slot) {
-        return Err(Unfilled::Failed("Graphite's times are whole seconds".to_owned()));
+        return Err("Graphite's times are whole seconds".into());
     }
     let lines = folder.join("lines.txt");
     say(&format!("  writing {:.1} M lines of {} series", load.points as f64 / 1e6, load.series));
@@ -65,7 +65,7 @@ fn import(
     say("  counting the points");
     let found = updates_of(&database.place, 3_600)?;
     if found != load.each() * load.series {
-        return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
+        return Err(format!("{found} of {} points are there", load.points).into());
     }
     Ok(Filled { peak_mib, ..Filled::new(found, wall_s, cpu_s, database.bytes(TABLES)?) })
 }
@@ -84,7 +84,7 @@ pub(super) fn ended(import: Child) -> Result<(), Unfilled> {
     let output = import.wait_with_output()?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned())),
+        false => Err(String::from_utf8_lossy(&output.stderr).into()),
     }
 }
 
