@@ -216,3 +216,22 @@ impl Pin {
         Err(format!("cannot start {}: {error}", program.display()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_waited_for_and_one_that_fails_says_why() {
+        assert_eq!(output(Command::new("echo").arg("yes")), Ok("yes\n".to_owned()));
+        let failed = output(Command::new("sh").args(["-c", "echo no >&2; exit 3"]));
+        assert_eq!(failed, Err("sh -c echo no >&2; exit 3: exit status: 3: no".to_owned()));
+        let mut looks = 0;
+        let mut at_the_third_look = || {
+            looks += 1;
+            looks == 3
+        };
+        assert!(!comes_true(Duration::ZERO, LOOK, &mut at_the_third_look));
+        assert!(comes_true(Duration::from_secs(60), Duration::ZERO, at_the_third_look));
+    }
+}
