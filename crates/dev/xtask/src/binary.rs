@@ -118,7 +118,7 @@ pub(crate) fn run_experiment(
     binary: &Path,
     folder: &Path,
     toml: &str,
-    further: &[String],
+    further: &[&str],
     group: Option<&Path>,
 ) -> Result<Outcome, String> {
     let file = folder.join("experiment.toml");

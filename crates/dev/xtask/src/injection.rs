@@ -70,7 +70,7 @@ pub(crate) fn prove(options: Options) -> Result<bool, String> {
         let share = SHARES[run as usize / INJECTIONS.len() % SHARES.len()];
         let seed = options.seed.derive("run", u64::from(run)).0 >> 12;
         let toml = experiment(injection, share);
-        let further = ["--quick", "--seed", &seed.to_string()].map(str::to_owned);
+        let further = ["--quick", "--seed", &seed.to_string()];
         let o = run_experiment(&tachograph, folder.path(), &toml, &further, None)?;
         let truth = (injection.truth)(share);
         let is_right = (o.ratio > 1.0) == (truth > 1.0);

@@ -159,7 +159,7 @@ fn compare(
         schedule: &schedule,
         flags: [&flags[0], &flags[1]],
     };
-    let further = ["--quick", "--seed", &seed.to_string()].map(str::to_owned);
+    let further = ["--quick", "--seed", &seed.to_string()];
     binary::run_experiment(tachograph, folder, &fixtures.toml(), &further, quota.map(Quota::folder))
 }
 
@@ -172,8 +172,7 @@ fn wrk_ratio(wanted: &Wanted, tachograph: &Path, folder: &Path, b: &str) -> Opti
 
 fn wrk_rate(wanted: &Wanted, tachograph: &Path, folder: &Path, burn: &str) -> Option<f64> {
     let start = |cpu, program: &Path, words: &str| {
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        Pinned::start(cpu, program, &words, folder).ok()
+        Pinned::start(cpu, program, words.split(' '), folder).ok()
     };
     let (port, seconds) = (free_port().ok()?, wanted.seconds / 2);
     let serve = format!("serve-fixture --listen tcp://127.0.0.1:{port} --burn {burn}");

@@ -1,6 +1,6 @@
 //! Child processes on one CPU, with their cost; none remains.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -50,7 +50,7 @@ impl Pinned {
     pub(crate) fn start(
         cpu: usize,
         program: &Path,
-        arguments: &[String],
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
         folder: &Path,
     ) -> Result<Pinned, String> {
         let name =

@@ -1,6 +1,7 @@
 //! Rounds: a fresh server, then every client in turn.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -151,13 +152,17 @@ impl Bench {
         Ok((installed.client.read(line.work, &text)?, cost))
     }
 
-    fn start(&self, cpu: usize, program: &Path, arguments: &[String]) -> Result<Pinned, String> {
+    fn start(
+        &self,
+        cpu: usize,
+        program: &Path,
+        arguments: &[impl AsRef<OsStr>],
+    ) -> Result<Pinned, String> {
         Pinned::start(cpu, program, arguments, self.folder.path())
     }
 
     fn iperf3(&self, installed: &Installed, place: &Place) -> Result<Pinned, String> {
-        let arguments =
-            ["-s", "-1", "--forceflush", "-p", &place.other_port.to_string()].map(str::to_owned);
+        let arguments = ["-s", "-1", "--forceflush", "-p", &place.other_port.to_string()];
         let mut server = self.start(self.rounds.server_cpu, &installed.path, &arguments)?;
         self.until_printed(&mut server, "listening")?;
         Ok(server)
@@ -205,8 +210,7 @@ impl Bench {
         let counted = count.display().to_string();
         let arguments =
             ["serve-fixture", "--mode", mode, "--listen", &listen, "--served-file", &counted];
-        let mut process =
-            self.start(self.rounds.server_cpu, &self.ours, &arguments.map(str::to_owned))?;
+        let mut process = self.start(self.rounds.server_cpu, &self.ours, &arguments)?;
         self.until_printed(&mut process, "listening")?;
         Ok(Server { _process: process, place, count })
     }

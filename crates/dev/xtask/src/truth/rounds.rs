@@ -100,8 +100,8 @@ impl<'o> Turns<'o> {
         if let Some(script) = &script {
             std::fs::write(folder.path().join(SCRIPT), script).map_err(words)?;
         }
-        let words: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
-        let mut process = Pinned::start(self.rounds.tool_cpu, program, &words, folder.path())?;
+        let cpu = self.rounds.tool_cpu;
+        let mut process = Pinned::start(cpu, program, arguments.split(' '), folder.path())?;
         let limit = Duration::from_secs(load.seconds().into()) + PATIENCE;
         let status = process.wait(limit, &self.rounds.stop)?;
         let mut text = process.printed();
