@@ -47,27 +47,23 @@ pub(crate) struct Profile {
 
 /// CPU 0 is the stack's and CPU 1 the client's, as with `--layout split` on two CPUs.
 const PROFILES: [Profile; 12] = [
-    Profile { name: "quiet", neighbours: &[], quota: false },
-    Profile { name: "stack-30", neighbours: &[Kind::bursts(Some(0), 0.3)], quota: false },
-    Profile { name: "stack-60", neighbours: &[Kind::bursts(Some(0), 0.6)], quota: false },
-    Profile { name: "client-30", neighbours: &[Kind::bursts(Some(1), 0.3)], quota: false },
-    Profile { name: "client-60", neighbours: &[Kind::bursts(Some(1), 0.6)], quota: false },
-    Profile {
-        name: "both-30",
-        neighbours: &[Kind::bursts(Some(0), 0.3), Kind::bursts(Some(1), 0.3)],
-        quota: false,
-    },
-    Profile { name: "unpinned-60", neighbours: &[Kind::bursts(None, 0.6)], quota: false },
-    Profile { name: "compiler", neighbours: &[Kind::Compiler], quota: false },
-    Profile {
-        name: "every-second",
-        neighbours: &[Kind::every(Some(0), 1_000, 0.15)],
-        quota: false,
-    },
-    Profile { name: "memory", neighbours: &[Kind::Memory], quota: false },
-    Profile { name: "near-the-slice", neighbours: &[Kind::every(Some(0), 50, 0.5)], quota: false },
-    Profile { name: "quota", neighbours: &[], quota: true },
+    beside("quiet", &[]),
+    beside("stack-30", &[Kind::bursts(Some(0), 0.3)]),
+    beside("stack-60", &[Kind::bursts(Some(0), 0.6)]),
+    beside("client-30", &[Kind::bursts(Some(1), 0.3)]),
+    beside("client-60", &[Kind::bursts(Some(1), 0.6)]),
+    beside("both-30", &[Kind::bursts(Some(0), 0.3), Kind::bursts(Some(1), 0.3)]),
+    beside("unpinned-60", &[Kind::bursts(None, 0.6)]),
+    beside("compiler", &[Kind::Compiler]),
+    beside("every-second", &[Kind::every(Some(0), 1_000, 0.15)]),
+    beside("memory", &[Kind::Memory]),
+    beside("near-the-slice", &[Kind::every(Some(0), 50, 0.5)]),
+    Profile { quota: true, ..beside("quota", &[]) },
 ];
+
+const fn beside(name: &'static str, neighbours: &'static [Kind]) -> Profile {
+    Profile { name, neighbours, quota: false }
+}
 
 /// The options.
 #[derive(Debug, clap::Args)]
