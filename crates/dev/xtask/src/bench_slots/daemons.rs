@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use proofs::daemon::Daemon;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::ours::{Database, TABLES};
+use super::ours::{Make, TABLES};
 use super::points::{Load, STEP_S};
 use super::{Filled, Unfilled, cpu, text};
 use crate::binary;
@@ -32,16 +32,9 @@ const WHISPER_POINT: u64 = 12;
 /// Slots of a file of carbon-cache.
 const WHISPER_SLOTS: u64 = 17_280;
 
-pub(super) fn sqlite(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    serve(load, folder, &Database::sqlite(folder)?)
-}
-
-pub(super) fn postgres(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    serve(load, folder, &Database::postgres(folder)?)
-}
-
 /// Sends a file over one connection, and stops the daemon, which writes everything to the record.
-fn serve(load: &Load, folder: &Path, database: &Database) -> Result<Filled, Unfilled> {
+pub(super) fn serve(load: &Load, folder: &Path, make: Make) -> Result<Filled, Unfilled> {
+    let database = make(folder)?;
     let lines = recent_lines(load, folder)?;
     let mut command = Command::new(binary::path()?);
     command.args(["serve", "--http", "127.0.0.1:0", "--graphite", "tcp://127.0.0.1:0"]);

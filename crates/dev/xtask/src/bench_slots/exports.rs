@@ -34,7 +34,7 @@ pub(super) fn bench(points: u64) -> Result<(), String> {
             let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
             for (name, make) in DATABASES {
                 let filled = make(folder.path()).and_then(|database| {
-                    ours::in_a_process(&load, "series", &database)?;
+                    ours::fill(&load, "series", &database)?;
                     Ok(database)
                 });
                 let database = filled.map_err(|why| why.words())?;

@@ -20,7 +20,7 @@ use crate::say;
 const BATCH: u64 = 100_000;
 
 /// Limit on points written slot by slot.
-const LIVE_MAX: u64 = 2_000_000;
+pub(super) const LIVE_MAX: u64 = 2_000_000;
 
 /// A database to fill: a record of SQLite, or that of a PostgreSQL which ends with this value.
 pub(super) struct Database {
@@ -78,26 +78,6 @@ impl Database {
 /// The condition for all tables.
 pub(super) const TABLES: &str = "relnamespace = 'public'::regnamespace";
 
-pub(super) fn sqlite(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    in_a_process(load, "series", &Database::sqlite(folder)?)
-}
-
-pub(super) fn sqlite_rows(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    in_a_process(&load.at_most(LIVE_MAX), "rows", &Database::sqlite(folder)?)
-}
-
-pub(super) fn sqlite_live(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    in_a_process(&load.at_most(LIVE_MAX), "slots", &Database::sqlite(folder)?)
-}
-
-pub(super) fn postgres(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    in_a_process(load, "series", &Database::postgres(folder)?)
-}
-
-pub(super) fn postgres_live(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    in_a_process(&load.at_most(LIVE_MAX / 2), "slots", &Database::postgres(folder)?)
-}
-
 /// A PostgreSQL with Debian's default settings.
 pub(super) fn start() -> Result<Throwaway, Unfilled> {
     Throwaway::start(&[]).map_err(|error| match error {
@@ -113,11 +93,7 @@ pub(super) fn ask(place: &str, sql: &str) -> Result<u64, String> {
 }
 
 /// Fills a database by a process of its own, whose CPU time is counted alone.
-pub(super) fn in_a_process(
-    load: &Load,
-    order: &str,
-    database: &Database,
-) -> Result<Filled, Unfilled> {
+pub(super) fn fill(load: &Load, order: &str, database: &Database) -> Result<Filled, Unfilled> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["fill-series", order, &database.place, &serde_json::to_string(load)?]);
     command.args(database.pid().map(|pid| pid.to_string()));

@@ -11,7 +11,7 @@ use std::time::Instant;
 use series::Step;
 use store::Selector;
 
-use super::ours::{Database, TABLES};
+use super::ours::{Make, TABLES};
 use super::points::{Load, STEP_S, Values};
 use super::{Filled, Unfilled, cpu};
 use crate::{binary, say};
@@ -25,29 +25,14 @@ pub(super) enum Order {
     Series,
 }
 
-pub(super) fn sqlite_arrival(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    import(load, folder, Order::Arrival, &Database::sqlite(folder)?)
-}
-
-pub(super) fn sqlite_series(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    import(load, folder, Order::Series, &Database::sqlite(folder)?)
-}
-
-pub(super) fn postgres_arrival(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    import(load, folder, Order::Arrival, &Database::postgres(folder)?)
-}
-
-pub(super) fn postgres_series(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    import(load, folder, Order::Series, &Database::postgres(folder)?)
-}
-
 /// Imports a file, and checks that every point is stored.
-fn import(
+pub(super) fn import(
     load: &Load,
     folder: &Path,
     order: Order,
-    database: &Database,
+    make: Make,
 ) -> Result<Filled, Unfilled> {
+    let database = make(folder)?;
     if !STEP_S.is_multiple_of(load.per_slot) {
         return Err("Graphite's times are whole seconds".into());
     }
