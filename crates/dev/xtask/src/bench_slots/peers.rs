@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::points::{Load, START_S, STEP_S, seconds};
+use super::points::{Load, START_S, STEP_S};
 use super::{Filled, Unfilled, cpu};
 use crate::process::output;
 
@@ -26,43 +26,21 @@ fn whole_seconds(load: &Load) -> Result<(), String> {
 
 /// All updates of a series in one command.
 pub(super) fn rrdtool(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    rrd(load, folder, update)
+    rrd(load, folder, usize::MAX)
 }
 
 /// A hundred updates per command.
 pub(super) fn rrdtool_hundred(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    let load = load.at_most(HUNDRED_MAX);
-    rrd(&load, folder, |text, series, points| {
-        points.chunks(100).for_each(|points| update(text, series, points));
-    })
-}
-
-fn update(text: &mut String, series: u64, points: &[(u64, f64)]) {
-    let _ = write!(text, "update {series}.rrd");
-    for (at_ms, value) in points {
-        text.push(' ');
-        seconds(text, *at_ms);
-        let _ = write!(text, ":{value}");
-    }
-    text.push('\n');
+    rrd(&load.at_most(HUNDRED_MAX), folder, 100)
 }
 
 /// One update per command.
 pub(super) fn rrdtool_single(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    rrd(&load.at_most(SINGLE_MAX), folder, |text, series, points| {
-        for (at_ms, value) in points {
-            let _ = write!(text, "update {series}.rrd ");
-            seconds(text, *at_ms);
-            let _ = writeln!(text, ":{value}");
-        }
-    })
+    rrd(&load.at_most(SINGLE_MAX), folder, 1)
 }
 
-fn rrd(
-    load: &Load,
-    folder: &Path,
-    line: impl FnMut(&mut String, u64, &[(u64, f64)]),
-) -> Result<Filled, Unfilled> {
+/// Fills files with this many updates per command.
+fn rrd(load: &Load, folder: &Path, at_once: usize) -> Result<Filled, Unfilled> {
     whole_seconds(load)?;
     let files = folder.join("files");
     std::fs::create_dir(&files)?;
@@ -77,7 +55,15 @@ fn rrd(
         .collect();
     std::fs::write(folder.join("create"), create)?;
     run_rrdtool(&files, &folder.join("create"))?;
-    load.write(&folder.join("updates"), line)?;
+    load.write(&folder.join("updates"), |text, series, points| {
+        for points in points.chunks(at_once) {
+            let _ = write!(text, "update {series}.rrd");
+            for (at_ms, value) in points {
+                let _ = write!(text, " {}:{value}", at_ms / 1_000);
+            }
+            text.push('\n');
+        }
+    })?;
     let (began, before_s) = (Instant::now(), cpu::children_s());
     run_rrdtool(&files, &folder.join("updates"))?;
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu::children_s() - before_s);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::ours::Database;
-use super::points::{Load, seconds};
+use super::points::Load;
 use super::{Filled, Unfilled, cpu, text};
 use crate::process::{Running, comes_true, free_port, output};
 
@@ -225,9 +225,7 @@ pub(super) fn influx(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let path = "/write?db=bench&precision=s";
     let (wall_s, cpu_s) = fill(&server, path, &load, folder, |text, series, points| {
         for (at_ms, value) in points {
-            let _ = write!(text, "level,host={series} value={value} ");
-            seconds(text, *at_ms);
-            text.push('\n');
+            let _ = writeln!(text, "level,host={series} value={value} {}", at_ms / 1_000);
         }
     })?;
     server.stop()?;
