@@ -55,10 +55,9 @@ pub(crate) fn run(options: Options) -> Result<(), String> {
         let before = ours(&at, &query(points), options.runs)?;
         let theirs = time_graphite_web(&series, &query(points), options.runs, &mut say)?;
         let after = ours(&at, &query(points), options.runs)?;
-        let per_series = |timed: &Timed| timed.values / SERIES as u64;
         for (who, timed) in [("ours", &before), ("graphite-web", &theirs), ("ours again", &after)] {
             let (median, least) = (median(timed), least(timed));
-            let values = per_series(timed);
+            let values = timed.values / SERIES as u64;
             say(&format!(
                 "{what}, {who}: {:.1} ms (fastest {:.1} ms), {values} values per series",
                 median * 1e3,

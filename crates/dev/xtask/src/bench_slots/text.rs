@@ -48,10 +48,7 @@ pub(super) fn import(
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
     let peak_mib = peak.join().ok().map(|kib| kib / 1_024);
     say("  counting the points");
-    let found = updates_of(&database.place, 3_600)?;
-    if found != load.each() * load.series {
-        return Err(format!("{found} of {} points are there", load.points).into());
-    }
+    let found = all_points(load, &database.place, 3_600)?;
     Ok(Filled { peak_mib, ..Filled::new(found, wall_s, cpu_s, database.bytes(TABLES)?) })
 }
 
@@ -78,18 +75,21 @@ pub(super) fn name(of: u64) -> String {
     format!("servers.rack{}.host{of}.load", of % 100)
 }
 
-/// The number of updates in all slots of a step.
-pub(super) fn updates_of(place: &str, step_s: u64) -> Result<u64, String> {
-    let mut store = store::open(place).map_err(|e| e.to_string())?;
-    let series = store.find(&Selector::default()).map_err(|e| e.to_string())?;
+/// The number of updates in all slots of a step, if it is that of all points.
+pub(super) fn all_points(load: &Load, place: &str, step_s: u64) -> Result<u64, Unfilled> {
+    let mut store = store::open(place)?;
+    let series = store.find(&Selector::default())?;
     let ids: Vec<i64> = series.iter().map(|series| series.id).collect();
     let step = Step::from_secs(step_s as i64).ok_or_else(|| format!("{step_s} s is no step"))?;
     let mut n = 0;
     for ids in ids.chunks(1_000) {
-        let slots = store.slots(step, ids, i64::MIN, i64::MAX).map_err(|e| e.to_string())?;
-        n += slots.iter().map(|(_, slot)| slot.n).sum::<i64>();
+        let slots = store.slots(step, ids, i64::MIN, i64::MAX)?;
+        n += slots.iter().map(|(_, slot)| slot.n as u64).sum::<u64>();
     }
-    u64::try_from(n).map_err(|e| e.to_string())
+    match n == load.each() * load.series {
+        true => Ok(n),
+        false => Err(format!("{n} of {} points are there", load.points).into()),
+    }
 }
 
 /// Writes the same lines in one order or the other: these points of every series.
