@@ -75,11 +75,12 @@ pub(crate) fn prove(options: Options) -> Result<bool, String> {
         let truth = (injection.truth)(share);
         let is_right = (o.ratio > 1.0) == (truth > 1.0);
         let slack = DILUTION * (truth - 1.0).abs();
-        let outcome = match o.low - slack <= truth && truth <= o.high + slack {
-            _ if !o.is_different() => "missed: not decided",
-            _ if !is_right => "WRONG SIGN",
-            true => "found",
-            false => "missed: interval without the truth",
+        let holds = o.low - slack <= truth && truth <= o.high + slack;
+        let outcome = match (o.is_different(), is_right, holds) {
+            (false, ..) => "missed: not decided",
+            (true, false, _) => "WRONG SIGN",
+            (true, true, true) => "found",
+            (true, true, false) => "missed: interval without the truth",
         };
         found += u32::from(outcome == "found");
         wrong += u32::from(outcome == "WRONG SIGN");

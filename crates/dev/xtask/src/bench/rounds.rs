@@ -242,12 +242,10 @@ impl Server {
 }
 
 fn versions(here: &[Installed]) -> BTreeMap<String, String> {
-    let foreign = here.iter().filter(|installed| installed.client.source().is_some());
-    let mut versions: BTreeMap<String, String> = foreign
-        .map(|installed| (installed.client.name().to_owned(), installed.version.clone()))
-        .collect();
-    if let Some(ours) = here.iter().find(|installed| installed.client.engine().is_some()) {
-        versions.insert("tachograph".to_owned(), ours.version.clone());
-    }
-    versions
+    let version = |Installed { client, version, .. }: &Installed| {
+        let is_ours = client.engine().is_some();
+        let name = if is_ours { "tachograph" } else { client.source().map(|_| client.name())? };
+        Some((name.to_owned(), version.clone()))
+    };
+    here.iter().filter_map(version).collect()
 }
