@@ -57,7 +57,7 @@ const MINUTE: &str = "max_time = \"60s\"\nprecision = \"0.5%\"";
 
 /// Counts how often a server seems to differ from itself.
 pub(crate) fn prove(options: Options) -> Result<bool, String> {
-    let outcomes = series(options, &gunicorn(SHORT), &["--quick".to_owned()])?;
+    let outcomes = series(options, &gunicorn(SHORT), &["--quick"])?;
     let alarms = outcomes.iter().filter(|o| o.is_different()).count();
     let allowed = ALARMS_MAX_OF_60 / 60.0 * outcomes.len() as f64;
     summary(&outcomes);
@@ -145,26 +145,18 @@ fn covers(held: usize, of: usize) -> bool {
     held as f64 >= COVERAGE_MIN * of as f64
 }
 
-fn series(options: Options, experiment: &str, flags: &[String]) -> Result<Vec<Outcome>, String> {
+fn series(options: Options, experiment: &str, flags: &[&str]) -> Result<Vec<Outcome>, String> {
     let tachograph = binary::path()?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     say("| run | verdict | ratio | interval | half-width | blocks |");
     say("| --: | --- | --: | --- | --: | --: |");
     let mut outcomes = Vec::new();
     for run in 0..options.runs {
-        let seed = options.seed.derive("run", u64::from(run)).0 >> 12;
-        let further = [vec!["--seed".to_owned(), seed.to_string()], flags.to_vec()].concat();
+        let seed = (options.seed.derive("run", u64::from(run)).0 >> 12).to_string();
+        let further = [&["--seed", &seed], flags].concat();
         let o = run_experiment(&tachograph, folder.path(), experiment, &further, None)?;
-        say(&format!(
-            "| {} | {} | {:.4} | {:.4}–{:.4} | {:.2}% | {} |",
-            run + 1,
-            o.verdict,
-            o.ratio,
-            o.low,
-            o.high,
-            100.0 * o.half_width(),
-            o.blocks
-        ));
+        let (cells, width) = (o.cells(), 100.0 * o.half_width());
+        say(&format!("| {} | {cells} | {width:.2}% | {} |", run + 1, o.blocks));
         outcomes.push(o);
     }
     Ok(outcomes)

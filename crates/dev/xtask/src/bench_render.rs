@@ -15,6 +15,7 @@ use rand::RngExt as _;
 use serde_json::{Value, json};
 
 use crate::options::Options;
+use crate::process::output;
 use crate::{binary, say};
 
 /// Number of series.
@@ -54,10 +55,9 @@ pub(crate) fn run(options: Options) -> Result<(), String> {
         let before = ours(&at, &query(points), options.runs)?;
         let theirs = time_graphite_web(&series, &query(points), options.runs, &mut say)?;
         let after = ours(&at, &query(points), options.runs)?;
-        let per_series = |timed: &Timed| timed.values / SERIES as u64;
         for (who, timed) in [("ours", &before), ("graphite-web", &theirs), ("ours again", &after)] {
             let (median, least) = (median(timed), least(timed));
-            let values = per_series(timed);
+            let values = timed.values / SERIES as u64;
             say(&format!(
                 "{what}, {who}: {:.1} ms (fastest {:.1} ms), {values} values per series",
                 median * 1e3,
@@ -90,11 +90,7 @@ fn import(series: &BTreeMap<String, Vec<f64>>, folder: &Path, record: &Path) -> 
     std::fs::write(&lines, text).map_err(|e| e.to_string())?;
     let mut command = Command::new(binary::path()?);
     command.arg("import").arg(&lines).args(["--format", "graphite", "--record"]).arg(record);
-    let output = command.output().map_err(|e| e.to_string())?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-    }
+    output(&mut command).map(drop)
 }
 
 fn ours(at: &str, query: &Value, repeats: u32) -> Result<Timed, String> {

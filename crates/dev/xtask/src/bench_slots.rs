@@ -18,8 +18,10 @@ use std::path::Path;
 use clap::builder::PossibleValuesParser;
 use serde::{Deserialize, Serialize};
 
+use ours::{Database, LIVE_MAX};
 use points::{Load, Pattern};
 use table::{Outcome, Row, Table};
+use text::Order;
 
 pub(crate) use ours::FillSeries;
 
@@ -75,29 +77,49 @@ const MANY_SERIES: Load = Load { series: 100_000, ..TEXT };
 
 /// The contestants, in order.
 const CONTESTANTS: [(&str, &str, Fill); 21] = [
-    ("import", "tachograph import, SQLite, in arrival order", text::sqlite_arrival),
-    ("import-series", "tachograph import, SQLite, series after series", text::sqlite_series),
-    ("import-postgres", "tachograph import, PostgreSQL, in arrival order", text::postgres_arrival),
+    ("import", "tachograph import, SQLite, in arrival order", |load, folder| {
+        text::import(load, folder, Order::Arrival, Database::sqlite)
+    }),
+    ("import-series", "tachograph import, SQLite, series after series", |load, folder| {
+        text::import(load, folder, Order::Series, Database::sqlite)
+    }),
+    ("import-postgres", "tachograph import, PostgreSQL, in arrival order", |load, folder| {
+        text::import(load, folder, Order::Arrival, Database::postgres)
+    }),
     (
         "import-postgres-series",
         "tachograph import, PostgreSQL, series after series",
-        text::postgres_series,
+        |load, folder| text::import(load, folder, Order::Series, Database::postgres),
     ),
-    ("serve", "tachograph serve, SQLite, the same lines over TCP", daemons::sqlite),
-    ("serve-postgres", "tachograph serve, PostgreSQL, the same lines", daemons::postgres),
+    ("serve", "tachograph serve, SQLite, the same lines over TCP", |load, folder| {
+        daemons::serve(load, folder, Database::sqlite)
+    }),
+    ("serve-postgres", "tachograph serve, PostgreSQL, the same lines", |load, folder| {
+        daemons::serve(load, folder, Database::postgres)
+    }),
     ("carbon", "carbon-cache, the same lines over TCP", daemons::carbon),
     ("go-carbon", "go-carbon, the same lines over TCP", daemons::go_carbon),
-    ("sqlite", "tachograph, SQLite, points in memory", ours::sqlite),
+    ("sqlite", "tachograph, SQLite, points in memory", |load, folder| {
+        ours::fill(load, "series", &Database::sqlite(folder)?)
+    }),
     ("rrdtool", "rrdtool, pipe, a series a line", peers::rrdtool),
-    ("postgres", "tachograph, PostgreSQL, points in memory", ours::postgres),
+    ("postgres", "tachograph, PostgreSQL, points in memory", |load, folder| {
+        ours::fill(load, "series", &Database::postgres(folder)?)
+    }),
     ("whisper", "whisper, update_many", peers::whisper),
-    ("sqlite-live", "tachograph, SQLite, in memory, slot by slot, then sealed", ours::sqlite_live),
+    ("sqlite-live", "tachograph, SQLite, in memory, slot by slot, then sealed", |load, folder| {
+        ours::fill(&load.at_most(LIVE_MAX), "slots", &Database::sqlite(folder)?)
+    }),
     (
         "postgres-live",
         "tachograph, PostgreSQL, in memory, slot by slot, then sealed",
-        ours::postgres_live,
+        |load, folder| {
+            ours::fill(&load.at_most(LIVE_MAX / 2), "slots", &Database::postgres(folder)?)
+        },
     ),
-    ("sqlite-rows", "tachograph, SQLite, in memory, never packed", ours::sqlite_rows),
+    ("sqlite-rows", "tachograph, SQLite, in memory, never packed", |load, folder| {
+        ours::fill(&load.at_most(LIVE_MAX), "rows", &Database::sqlite(folder)?)
+    }),
     ("rrdtool-hundred", "rrdtool, pipe, a hundred points a line", peers::rrdtool_hundred),
     ("rrdtool-single", "rrdtool, pipe, a point a line", peers::rrdtool_single),
     ("copy", "COPY of the raw points into PostgreSQL", servers::copy),
@@ -135,24 +157,33 @@ impl Filled {
 }
 
 /// Why a contestant was not filled.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(untagged)]
 enum Unfilled {
     /// It is not installed; how to install it.
-    Missing(String),
-    /// It failed.
-    Failed(String),
+    Missing {
+        how: String,
+    },
+    Failed {
+        why: String,
+    },
 }
 
 impl<E: std::fmt::Display> From<E> for Unfilled {
     fn from(error: E) -> Unfilled {
-        Unfilled::Failed(error.to_string())
+        Unfilled::Failed { why: error.to_string() }
     }
 }
 
 impl Unfilled {
-    fn words(self) -> String {
+    fn missing(how: impl Into<String>) -> Unfilled {
+        Unfilled::Missing { how: how.into() }
+    }
+
+    fn words(&self) -> String {
         match self {
-            Unfilled::Missing(how) => format!("not installed: {how}"),
-            Unfilled::Failed(why) => format!("failed: {why}"),
+            Unfilled::Missing { how } => format!("not installed: {how}"),
+            Unfilled::Failed { why } => format!("failed: {why}"),
         }
     }
 }
@@ -254,11 +285,7 @@ fn fill(options: &Options) -> Result<bool, String> {
 
 fn filled((name, _, fill): &(&str, &str, Fill), load: &Load, round: u32) -> Result<Row, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
-    let outcome = match fill(load, folder.path()) {
-        Ok(filled) => Outcome::Filled(filled),
-        Err(Unfilled::Missing(how)) => Outcome::Missing { how },
-        Err(Unfilled::Failed(why)) => Outcome::Failed { why },
-    };
+    let outcome = fill(load, folder.path()).map_or_else(Outcome::Unfilled, Outcome::Filled);
     let row = Row { name: (*name).to_owned(), load: *load, round, outcome };
     say(&row.line());
     Ok(row)

@@ -39,6 +39,12 @@ fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
 }
 
 impl Outcome {
+    /// Verdict, ratio and interval, as cells of a table.
+    pub(crate) fn cells(&self) -> String {
+        let Outcome { verdict, ratio, low, high, .. } = self;
+        format!("{verdict} | {ratio:.4} | {low:.4}–{high:.4}")
+    }
+
     /// Half-width of the interval, as a share of the ratio.
     pub(crate) fn half_width(&self) -> f64 {
         ((self.high / self.low).sqrt() - 1.0).abs()
@@ -112,7 +118,7 @@ pub(crate) fn run_experiment(
     binary: &Path,
     folder: &Path,
     toml: &str,
-    further: &[String],
+    further: &[&str],
     group: Option<&Path>,
 ) -> Result<Outcome, String> {
     let file = folder.join("experiment.toml");

@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use crate::options::Options;
+use crate::process::output;
 use crate::say;
 
 /// Seeds of one process; each seed is a run of every simulator.
@@ -24,10 +25,7 @@ type Accidents = BTreeMap<(String, String), u64>;
 /// Runs `--runs` seeds, in whole chunks, from `--seed` on.
 pub(crate) fn prove(options: Options) -> Result<bool, String> {
     // Builds, so that the time is that of the seeds.
-    let built = test(0..0).arg("--list").output().map_err(|error| error.to_string())?;
-    if !built.status.success() {
-        return Err(String::from_utf8_lossy(&built.stderr).into_owned());
-    }
+    output(test(0..0).arg("--list"))?;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let chunks = u64::from(options.runs).div_ceil(CHUNK);
     let (begun, mut accidents) = (Instant::now(), Accidents::new());

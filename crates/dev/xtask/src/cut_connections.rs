@@ -2,7 +2,7 @@
 //! at either end.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rand::RngExt as _;
@@ -158,13 +158,8 @@ fn do_cut(
     let wrong = |error: std::io::Error| error.to_string();
     let done = match cut {
         Cut::NearEnd => false,
-        Cut::Ssh => match ssh_of(marker, machine) {
-            Some(pid) => {
-                kill(pid)?;
-                true
-            }
-            None => false,
-        },
+        // It may have ended meanwhile.
+        Cut::Ssh => ssh_of(marker, machine).map(|pid| kill_process(pid, Signal::KILL)).is_some(),
         Cut::Agent => {
             let mut pkill = network.on(machine, "pkill");
             let killed = pkill.args(["-9", "-f", "/tachograph agent"]).stdin(Stdio::null());
@@ -182,17 +177,11 @@ fn do_cut(
     Ok(Cut::NearEnd)
 }
 
-fn kill(pid: u32) -> Result<(), String> {
-    let mut command = Command::new("kill");
-    command.args(["-9", &pid.to_string()]).stdin(Stdio::null()).stderr(Stdio::null());
-    // It may have ended meanwhile.
-    command.status().map(|_| ()).map_err(|error| error.to_string())
-}
-
 /// The ssh process of a run that reaches a machine.
-fn ssh_of(marker: &str, machine: &str) -> Option<u32> {
+fn ssh_of(marker: &str, machine: &str) -> Option<Pid> {
     let processes = std::fs::read_dir("/proc").ok()?.flatten();
-    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(|pid: &u32| {
+    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pid = pids.find(|pid: &i32| {
         let read = |name: &str| {
             let bytes = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
@@ -202,7 +191,8 @@ fn ssh_of(marker: &str, machine: &str) -> Option<u32> {
         words.first() == Some(&"ssh")
             && words.windows(2).any(|pair| pair == ["--", machine])
             && read("environ").contains(marker)
-    })
+    });
+    Pid::from_raw(pid?)
 }
 
 /// Processes, and files in the temporary folders, of the far machines.

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::noise::{Kind, Neighbours};
 use crate::options::Options;
+use crate::process::output;
 use crate::{binary, say};
 
 /// False alarms and misses allowed in ten runs; Binomial(10, 0.05) exceeds 2 once in a hundred
@@ -86,17 +87,9 @@ fn repository(folder: &Path, burn: &str) -> Result<(), String> {
         std::fs::write(folder.join(name), text).map_err(|error| error.to_string())
     };
     let git = |args: &[&str]| {
-        let ended = Command::new("git")
-            .args(["-c", "user.name=proof", "-c", "user.email=proof@localhost"])
-            .args(args)
-            .current_dir(folder)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| format!("git cannot be started: {error}"))?;
-        match ended.status.success() {
-            true => Ok(()),
-            false => Err(format!("git {args:?}: {}", String::from_utf8_lossy(&ended.stderr))),
-        }
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=proof", "-c", "user.email=proof@localhost"]);
+        output(command.args(args).current_dir(folder)).map(drop)
     };
     git(&["init", "--quiet", "--initial-branch=main"])?;
     write(".gitignore", "record.sqlite*\nresult\n")?;

@@ -8,6 +8,7 @@ use rand::RngExt as _;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::options::Options;
+use crate::process::output;
 use crate::{binary, say};
 
 /// How long guards may take to stop stubborn stacks.
@@ -91,19 +92,14 @@ fn left_at_the_engine() -> Result<Vec<String>, String> {
     let label = "filters=%7B%22label%22%3A%5B%22tachograph.run-dir%22%5D%7D";
     let mut left = Vec::new();
     for path in ["containers/json?all=1&", "networks?"] {
-        let output = Command::new("curl")
-            .args(["-fsS", "--max-time", "20", "--unix-socket", socket])
-            .arg(format!("http://localhost/{path}{label}"))
-            .output()
-            .map_err(|error| format!("curl: {error}"))?;
-        if !output.status.success() {
-            return Err(format!(
-                "no engine answers: {}; start this by scripts/with-docker.sh",
-                String::from_utf8_lossy(&output.stderr).trim()
-            ));
-        }
+        let mut curl = Command::new("curl");
+        curl.args(["-fsS", "--max-time", "20", "--unix-socket", socket]);
+        let list =
+            output(curl.arg(format!("http://localhost/{path}{label}"))).map_err(|error| {
+                format!("no engine answers: {error}; start this by scripts/with-docker.sh")
+            })?;
         let list: Vec<serde_json::Value> =
-            serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+            serde_json::from_str(&list).map_err(|error| error.to_string())?;
         left.extend(list.iter().map(|entry| format!("{path} {}", entry["Id"])));
     }
     Ok(left)

@@ -9,13 +9,16 @@ mod page;
 mod tally;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use crate::binary::{self, Outcome, TwoFixtures};
 use crate::kept::Kept;
 use crate::options::{Options, Runs, one_of};
-use crate::process::free_port;
-use crate::{say, tools};
+use crate::process::{Pinned, free_port, listens};
+use crate::say;
+use crate::tools::report::Printed;
+use crate::tools::{self, wrk};
 use neighbour::Quota;
 use tally::{Conditions, Entry};
 
@@ -31,6 +34,8 @@ const TRUTH_OFF: f64 = 0.001;
 
 /// wrk shows what it shows in a few runs.
 const WRK_RUNS: u32 = 5;
+/// Additional time for wrk, and time for its server to listen.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A kind of disturbance.
 #[derive(Clone, Debug)]
@@ -42,27 +47,23 @@ pub(crate) struct Profile {
 
 /// CPU 0 is the stack's and CPU 1 the client's, as with `--layout split` on two CPUs.
 const PROFILES: [Profile; 12] = [
-    Profile { name: "quiet", neighbours: &[], quota: false },
-    Profile { name: "stack-30", neighbours: &[Kind::bursts(Some(0), 0.3)], quota: false },
-    Profile { name: "stack-60", neighbours: &[Kind::bursts(Some(0), 0.6)], quota: false },
-    Profile { name: "client-30", neighbours: &[Kind::bursts(Some(1), 0.3)], quota: false },
-    Profile { name: "client-60", neighbours: &[Kind::bursts(Some(1), 0.6)], quota: false },
-    Profile {
-        name: "both-30",
-        neighbours: &[Kind::bursts(Some(0), 0.3), Kind::bursts(Some(1), 0.3)],
-        quota: false,
-    },
-    Profile { name: "unpinned-60", neighbours: &[Kind::bursts(None, 0.6)], quota: false },
-    Profile { name: "compiler", neighbours: &[Kind::Compiler], quota: false },
-    Profile {
-        name: "every-second",
-        neighbours: &[Kind::every(Some(0), 1_000, 0.15)],
-        quota: false,
-    },
-    Profile { name: "memory", neighbours: &[Kind::Memory], quota: false },
-    Profile { name: "near-the-slice", neighbours: &[Kind::every(Some(0), 50, 0.5)], quota: false },
-    Profile { name: "quota", neighbours: &[], quota: true },
+    beside("quiet", &[]),
+    beside("stack-30", &[Kind::bursts(Some(0), 0.3)]),
+    beside("stack-60", &[Kind::bursts(Some(0), 0.6)]),
+    beside("client-30", &[Kind::bursts(Some(1), 0.3)]),
+    beside("client-60", &[Kind::bursts(Some(1), 0.6)]),
+    beside("both-30", &[Kind::bursts(Some(0), 0.3), Kind::bursts(Some(1), 0.3)]),
+    beside("unpinned-60", &[Kind::bursts(None, 0.6)]),
+    beside("compiler", &[Kind::Compiler]),
+    beside("every-second", &[Kind::every(Some(0), 1_000, 0.15)]),
+    beside("memory", &[Kind::Memory]),
+    beside("near-the-slice", &[Kind::every(Some(0), 50, 0.5)]),
+    Profile { quota: true, ..beside("quota", &[]) },
 ];
+
+const fn beside(name: &'static str, neighbours: &'static [Kind]) -> Profile {
+    Profile { name, neighbours, quota: false }
+}
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -116,7 +117,7 @@ pub(crate) fn prove(wanted: &Wanted) -> Result<bool, String> {
                 let quota = profile.quota.then(Quota::set).transpose()?;
                 let outcome = compare(wanted, &tachograph, folder.path(), b, seed, quota.as_ref());
                 let wrk_off = (run < WRK_RUNS)
-                    .then(|| wrk(wanted, &tachograph, folder.path(), b))
+                    .then(|| wrk_ratio(wanted, &tachograph, folder.path(), b))
                     .flatten()
                     .map(|ratio| (ratio / truth).ln().abs());
                 let (profile, conditions) = (profile.name.to_owned(), conditions.clone());
@@ -154,37 +155,29 @@ fn compare(
         schedule: &schedule,
         flags: [&flags[0], &flags[1]],
     };
-    let further = ["--quick", "--seed", &seed.to_string()].map(str::to_owned);
+    let further = ["--quick", "--seed", &seed.to_string()];
     binary::run_experiment(tachograph, folder, &fixtures.toml(), &further, quota.map(Quota::folder))
 }
 
 /// The ratio from two consecutive runs of wrk, together as long as a comparison; `None` without
 /// wrk.
-fn wrk(wanted: &Wanted, tachograph: &Path, folder: &Path, b: &str) -> Option<f64> {
+fn wrk_ratio(wanted: &Wanted, tachograph: &Path, folder: &Path, b: &str) -> Option<f64> {
     let a = wrk_rate(wanted, tachograph, folder, BURN)?;
     Some(wrk_rate(wanted, tachograph, folder, b)? / a)
 }
 
 fn wrk_rate(wanted: &Wanted, tachograph: &Path, folder: &Path, burn: &str) -> Option<f64> {
-    let port = free_port().ok()?;
-    let listen = format!("tcp://127.0.0.1:{port}");
-    let mut server = Command::new("taskset")
-        .args(["-c", "0"])
-        .arg(tachograph)
-        .args(["serve-fixture", "--listen", &listen, "--burn", burn])
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .spawn()
-        .ok()?;
-    let listens = (0..10_000).any(|_| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
-    let output = Command::new("taskset")
-        .args(["-c", "1", "wrk", "-t1", "-c8"])
-        .arg(format!("-d{}", wanted.seconds / 2))
-        .arg(format!("http://127.0.0.1:{port}/"))
-        .stderr(Stdio::null())
-        .output();
-    let _ = server.kill();
-    let _ = server.wait();
-    let text = String::from_utf8(output.ok().filter(|_| listens)?.stdout).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("Requests/sec:"))?.trim().parse().ok()
+    let start = |cpu, program: &Path, words: &str| {
+        Pinned::start(cpu, program, words.split(' '), folder).ok()
+    };
+    let (port, seconds) = (free_port().ok()?, wanted.seconds / 2);
+    let serve = format!("serve-fixture --listen tcp://127.0.0.1:{port} --burn {burn}");
+    let _server = start(0, tachograph, &serve)?;
+    if !listens(port, PATIENCE) {
+        return None;
+    }
+    let load = format!("-t1 -c8 -d{seconds} http://127.0.0.1:{port}/");
+    let limit = Duration::from_secs(seconds.into()) + PATIENCE;
+    let ended = start(1, Path::new("wrk"), &load)?.finish(limit, &AtomicBool::new(false));
+    (wrk::TOOL.read)(&Printed::new(ended.ok()?.0, None))?.per_s
 }

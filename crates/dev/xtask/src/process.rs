@@ -1,9 +1,9 @@
 //! Child processes on one CPU, with their cost; none remains.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -15,7 +15,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// How often to check a child.
-const LOOK: Duration = Duration::from_millis(5);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Cost of a process, in seconds of CPU time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +50,7 @@ impl Pinned {
     pub(crate) fn start(
         cpu: usize,
         program: &Path,
-        arguments: &[String],
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
         folder: &Path,
     ) -> Result<Pinned, String> {
         let name =
@@ -99,19 +99,7 @@ impl Pinned {
         limit: Duration,
         stop: &AtomicBool,
     ) -> Result<Option<ExitStatus>, String> {
-        let began = Instant::now();
-        loop {
-            if let Some(status) = self.ended()? {
-                return Ok(Some(status));
-            }
-            if stop.load(Ordering::Relaxed) {
-                return Err("stopped".to_owned());
-            }
-            if began.elapsed() > limit {
-                return Ok(None);
-            }
-            std::thread::sleep(LOOK);
-        }
+        wait(&mut self.child.0, limit, stop)
     }
 
     /// Its exit status, if it has ended.
@@ -127,6 +115,68 @@ impl Pinned {
         let _ = self.output.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }
+}
+
+/// Waits for a child's end; `None` if it takes longer than `limit`, an error once `stop` is set.
+pub(crate) fn wait(
+    child: &mut Child,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> Result<Option<ExitStatus>, String> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            return Ok(Some(status));
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err("stopped".to_owned());
+        }
+        if began.elapsed() > limit {
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Looks until something is so, with a pause after each look; false if it is not within `limit`.
+pub(crate) fn comes_true(
+    limit: Duration,
+    pause: Duration,
+    mut is_so: impl FnMut() -> bool,
+) -> bool {
+    let deadline = Instant::now() + limit;
+    while !is_so() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(pause);
+    }
+    true
+}
+
+/// Whether something listens on this port of loopback within `limit`.
+pub(crate) fn listens(port: u16, limit: Duration) -> bool {
+    comes_true(limit, LOOK, || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok())
+}
+
+/// Runs a command to its end; returns what it printed.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let shown = format!("{command:?}").replace('"', "");
+    let done = command.stdin(Stdio::null()).output().map_err(|e| format!("{shown}: {e}"))?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        return Err(format!("{shown}: {}: {said}", done.status));
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// Limits this thread, and what it starts, to one CPU.
+pub(crate) fn stay_on(cpu: usize) -> Result<(), String> {
+    let mut set = CpuSet::new();
+    if cpu < CpuSet::MAX_CPU {
+        set.set(cpu);
+    }
+    sched_setaffinity(None, &set).map_err(|error| format!("cannot run on CPU {cpu}: {error}"))
 }
 
 /// Total cost of all children that have been waited for (getrusage(2)).
@@ -159,15 +209,29 @@ pub(crate) struct Pin {
 impl Pin {
     pub(crate) fn run(&self) -> Result<(), String> {
         let Pin { cpu, program, arguments } = self;
-        let mut set = CpuSet::new();
-        if *cpu < CpuSet::MAX_CPU {
-            set.set(*cpu);
-        }
-        sched_setaffinity(None, &set)
-            .map_err(|error| format!("cannot run on CPU {cpu}: {error}"))?;
+        stay_on(*cpu)?;
         set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|error| format!("cannot be tied to the parent: {error}"))?;
         let error = Command::new(program).args(arguments).exec();
         Err(format!("cannot start {}: {error}", program.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_waited_for_and_one_that_fails_says_why() {
+        assert_eq!(output(Command::new("echo").arg("yes")), Ok("yes\n".to_owned()));
+        let failed = output(Command::new("sh").args(["-c", "echo no >&2; exit 3"]));
+        assert_eq!(failed, Err("sh -c echo no >&2; exit 3: exit status: 3: no".to_owned()));
+        let mut looks = 0;
+        let mut at_the_third_look = || {
+            looks += 1;
+            looks == 3
+        };
+        assert!(!comes_true(Duration::ZERO, LOOK, &mut at_the_third_look));
+        assert!(comes_true(Duration::from_secs(60), Duration::ZERO, at_the_third_look));
     }
 }

@@ -1,12 +1,10 @@
 //! Rounds: a fresh server, then every client in turn.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-use stage::Exclusive;
 
 use super::Options;
 use super::calls::{Installed, Outcome, Place};
@@ -14,11 +12,8 @@ use super::clients::Client;
 use super::lines::{Line, Offer, Transport, Work};
 use super::results::{Measured, Run};
 use crate::process::{Cost, Pinned, free_port};
-use crate::{binary, pages, say, tools};
-
-/// The server's CPU, and the client's if they share one.
-const SERVER_CPU: usize = 0;
-const CLIENT_CPU: usize = 1;
+use crate::tools::rounds::Rounds;
+use crate::{binary, pages};
 
 /// Additional time for a client's turn, and for a server to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,9 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What the lines share.
 pub(super) struct Bench {
     options: Options,
-    /// Excludes other measurements.
-    _exclusive: Exclusive,
-    stop: Arc<AtomicBool>,
+    rounds: Rounds,
     ours: PathBuf,
     own: PathBuf,
     folder: tempfile::TempDir,
@@ -44,18 +37,10 @@ struct Server {
 
 impl Bench {
     pub(super) fn new(options: &Options) -> Result<Bench, String> {
-        let cpus = host::machine().cpus;
-        if cpus < 2 {
-            return Err(format!(
-                "this machine has {cpus} CPU, and client and server need one each"
-            ));
-        }
         let text = |error: std::io::Error| error.to_string();
         Ok(Bench {
             options: options.clone(),
-            _exclusive: stage::exclusive(&base::CpuSet::default(), "xtask bench")
-                .map_err(|error| error.to_string())?,
-            stop: stage::signals::install().map_err(text)?,
+            rounds: Rounds::new("xtask bench", options.rounds, options.seed)?,
             ours: binary::path()?,
             own: std::env::current_exe().map_err(text)?,
             folder: tempfile::tempdir().map_err(text)?,
@@ -78,7 +63,7 @@ impl Bench {
         let (offered_per_s, auto) = self.prepare(line)?;
         let mut measured = Measured {
             date: pages::now(),
-            machine: pages::machine(),
+            machine: self.rounds.machine.clone(),
             versions: versions(&here),
             skipped,
             seed: self.options.seed.0,
@@ -89,23 +74,18 @@ impl Bench {
             runs: Vec::new(),
         };
         let mut broken = Vec::new();
-        let Options { seed, rounds, .. } = self.options;
-        let orders = tools::orders(seed, line.id, here.len(), rounds);
-        for (round, order) in orders.into_iter().enumerate() {
-            say(&format!("{}: round {} of {}", line.id, round + 1, self.options.rounds));
+        for (round, order) in self.rounds.of(line.id, &here) {
             let server = self.serve(line)?;
-            for installed in order.iter().filter_map(|i| here.get(*i)) {
+            for installed in order {
                 if broken.contains(&installed.client) {
                     continue;
                 }
-                match self.turn(line, installed, &server, offered_per_s) {
-                    Ok(run) => measured.runs.push(Run { round: round as u32 + 1, ..run }),
-                    Err(what) if self.stop.load(Ordering::Relaxed) => return Err(what),
+                match self.turn(round, line, installed, &server, offered_per_s) {
+                    Ok(run) => measured.runs.push(run),
+                    Err(what) if self.rounds.stop.load(Ordering::Relaxed) => return Err(what),
                     Err(what) => {
                         let name = installed.client.name();
-                        measured
-                            .skipped
-                            .push(format!("{name} failed in round {}: {what}", round + 1));
+                        measured.skipped.push(format!("{name} failed in round {round}: {what}"));
                         broken.push(installed.client);
                     }
                 }
@@ -118,6 +98,7 @@ impl Bench {
 
     fn turn(
         &self,
+        round: u32,
         line: &Line,
         installed: &Installed,
         server: &Server,
@@ -139,7 +120,7 @@ impl Bench {
             ));
         }
         Ok(Run {
-            round: 0,
+            round,
             client: installed.client.name().to_owned(),
             rate_per_s: outcome.rate_per_s,
             completed: outcome.completed,
@@ -164,21 +145,25 @@ impl Bench {
             Client::Iperf3 => Some(self.iperf3(installed, place)?),
             _ => None,
         };
-        let cpu = if line.same_cpu { SERVER_CPU } else { CLIENT_CPU };
+        let cpu = if line.same_cpu { self.rounds.server_cpu } else { self.rounds.tool_cpu };
         let client = self.start(cpu, &installed.path, arguments)?;
         let limit = Duration::from_secs_f64(self.options.seconds) + PATIENCE;
-        let (text, cost) = client.finish(limit, &self.stop)?;
+        let (text, cost) = client.finish(limit, &self.rounds.stop)?;
         Ok((installed.client.read(line.work, &text)?, cost))
     }
 
-    fn start(&self, cpu: usize, program: &Path, arguments: &[String]) -> Result<Pinned, String> {
+    fn start(
+        &self,
+        cpu: usize,
+        program: &Path,
+        arguments: &[impl AsRef<OsStr>],
+    ) -> Result<Pinned, String> {
         Pinned::start(cpu, program, arguments, self.folder.path())
     }
 
     fn iperf3(&self, installed: &Installed, place: &Place) -> Result<Pinned, String> {
-        let arguments =
-            ["-s", "-1", "--forceflush", "-p", &place.other_port.to_string()].map(str::to_owned);
-        let mut server = self.start(SERVER_CPU, &installed.path, &arguments)?;
+        let arguments = ["-s", "-1", "--forceflush", "-p", &place.other_port.to_string()];
+        let mut server = self.start(self.rounds.server_cpu, &installed.path, &arguments)?;
         self.until_printed(&mut server, "listening")?;
         Ok(server)
     }
@@ -225,7 +210,7 @@ impl Bench {
         let counted = count.display().to_string();
         let arguments =
             ["serve-fixture", "--mode", mode, "--listen", &listen, "--served-file", &counted];
-        let mut process = self.start(SERVER_CPU, &self.ours, &arguments.map(str::to_owned))?;
+        let mut process = self.start(self.rounds.server_cpu, &self.ours, &arguments)?;
         self.until_printed(&mut process, "listening")?;
         Ok(Server { _process: process, place, count })
     }
@@ -237,7 +222,7 @@ impl Bench {
             if text.contains(word) {
                 return Ok(());
             }
-            if self.stop.load(Ordering::Relaxed) {
+            if self.rounds.stop.load(Ordering::Relaxed) {
                 return Err("stopped".to_owned());
             }
             if process.ended()?.is_some() || began.elapsed() > PATIENCE {
@@ -257,12 +242,10 @@ impl Server {
 }
 
 fn versions(here: &[Installed]) -> BTreeMap<String, String> {
-    let foreign = here.iter().filter(|installed| installed.client.source().is_some());
-    let mut versions: BTreeMap<String, String> = foreign
-        .map(|installed| (installed.client.name().to_owned(), installed.version.clone()))
-        .collect();
-    if let Some(ours) = here.iter().find(|installed| installed.client.engine().is_some()) {
-        versions.insert("tachograph".to_owned(), ours.version.clone());
-    }
-    versions
+    let version = |Installed { client, version, .. }: &Installed| {
+        let is_ours = client.engine().is_some();
+        let name = if is_ours { "tachograph" } else { client.source().map(|_| client.name())? };
+        Some((name.to_owned(), version.clone()))
+    };
+    here.iter().filter_map(version).collect()
 }

@@ -12,17 +12,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use proofs::daemon::Daemon;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::ours::{Database, TABLES};
+use super::ours::{Make, TABLES};
 use super::points::{Load, STEP_S};
 use super::{Filled, Unfilled, cpu, text};
 use crate::binary;
-use crate::process::{Running, free_port};
+use crate::process::{Running, comes_true, free_port, listens};
 
 /// Limit on points for carbon-cache.
 const POINTS_MAX: u64 = 2_000_000;
 
-/// Timeout of a server.
+/// Timeout of a server, and how often to look at its files.
 const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Bytes before the points of a whisper file with one archive, and of a point.
 const WHISPER_HEAD: u64 = 28;
@@ -31,16 +32,9 @@ const WHISPER_POINT: u64 = 12;
 /// Slots of a file of carbon-cache.
 const WHISPER_SLOTS: u64 = 17_280;
 
-pub(super) fn sqlite(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    serve(load, folder, &Database::sqlite(folder)?)
-}
-
-pub(super) fn postgres(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    serve(load, folder, &Database::postgres()?)
-}
-
 /// Sends a file over one connection, and stops the daemon, which writes everything to the record.
-fn serve(load: &Load, folder: &Path, database: &Database) -> Result<Filled, Unfilled> {
+pub(super) fn serve(load: &Load, folder: &Path, make: Make) -> Result<Filled, Unfilled> {
+    let database = make(folder)?;
     let lines = recent_lines(load, folder)?;
     let mut command = Command::new(binary::path()?);
     command.args(["serve", "--http", "127.0.0.1:0", "--graphite", "tcp://127.0.0.1:0"]);
@@ -62,10 +56,7 @@ fn serve(load: &Load, folder: &Path, database: &Database) -> Result<Filled, Unfi
     let peak_mib = peak.join().ok().map(|kib| kib / 1_024);
     let cpu_s = cpu_s() - before_s;
     // In slots of 10 s: coarser ones would be there even if these had expired.
-    let found = text::updates_of(&database.place, STEP_S)?;
-    if found != load.each() * load.series {
-        return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
-    }
+    let found = text::all_points(load, &database.place, STEP_S)?;
     let filled = Filled::new(found, wall_s, cpu_s, database.bytes(TABLES)?);
     Ok(Filled { acknowledged_s: Some(acknowledged_s), peak_mib, ..filled })
 }
@@ -103,7 +94,7 @@ fn into_files(
 ) -> Result<Filled, Unfilled> {
     let load = load.at_most(POINTS_MAX);
     if load.each() > WHISPER_SLOTS {
-        return Err(Unfilled::Failed(format!("its files have {WHISPER_SLOTS} slots")));
+        return Err(format!("its files have {WHISPER_SLOTS} slots").into());
     }
     let recent = recent_lines(&load, folder)?;
     let data = folder.join("data");
@@ -115,32 +106,23 @@ fn into_files(
     let mut command = command(port)?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(child) = command.spawn() else {
-        return Err(Unfilled::Missing(missing.to_owned()));
+        return Err(Unfilled::missing(missing));
     };
     let mut server = Running(child);
-    let deadline = Instant::now() + PATIENCE;
-    let wait = |what: &str| match Instant::now() > deadline {
-        true => Err(Unfilled::Failed(what.to_owned())),
-        false => {
-            std::thread::sleep(Duration::from_millis(20));
-            Ok(())
-        }
-    };
-    let mut stream = loop {
-        match TcpStream::connect(("127.0.0.1", port)) {
-            Ok(stream) => break stream,
-            Err(_) => wait("it does not listen")?,
-        }
-    };
+    if !listens(port, PATIENCE) {
+        return Err("it does not listen".into());
+    }
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     let before_s = cpu::server_s(server.0.id());
     let began = Instant::now();
     std::io::copy(&mut File::open(&recent)?, &mut stream)?;
     drop(stream);
-    for of in 0..load.series {
+    let is_filled = |of| {
         let path = data.join(format!("{}.wsp", text::name(of).replace('.', "/")));
-        while !has_point(&path, load.each() - 1) {
-            wait("not all points are in its files")?;
-        }
+        comes_true(PATIENCE, LOOK, || has_point(&path, load.each() - 1))
+    };
+    if !(0..load.series).all(is_filled) {
+        return Err("not all points are in its files".into());
     }
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu::server_s(server.0.id()) - before_s);
     kill_process(Pid::from_child(&server.0), Signal::TERM)?;

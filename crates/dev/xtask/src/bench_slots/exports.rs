@@ -5,13 +5,16 @@ use std::time::Instant;
 
 use export::{Request, Summary, export};
 
-use super::ours::{self, Database};
+use super::cpu;
+use super::ours::{self, Database, Make};
 use super::points::{Load, Pattern};
-use super::{Unfilled, cpu};
 use crate::{pages, say};
 
 /// Series of each history.
 pub(super) const SERIES: u64 = 10_000;
+
+const DATABASES: [(&str, Make); 2] =
+    [("SQLite", Database::sqlite), ("PostgreSQL", Database::postgres)];
 
 /// The lines of the page that enclose the table.
 const MARKS: [&str; 2] = ["<!-- bench-exports: begin -->", "<!-- bench-exports: end -->"];
@@ -29,16 +32,12 @@ pub(super) fn bench(points: u64) -> Result<(), String> {
             let load = Load { points, series: SERIES, per_slot, values };
             let title = format!("{per_slot} per slot, {}", values.title());
             let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
-            for name in ["SQLite", "PostgreSQL"] {
-                let database = match name {
-                    "SQLite" => Database::sqlite(folder.path()),
-                    _ => Database::postgres(),
-                };
-                let filled = database.and_then(|database| {
-                    ours::in_a_process(&load, "series", &database)?;
+            for (name, make) in DATABASES {
+                let filled = make(folder.path()).and_then(|database| {
+                    ours::fill(&load, "series", &database)?;
                     Ok(database)
                 });
-                let database = filled.map_err(Unfilled::words)?;
+                let database = filled.map_err(|why| why.words())?;
                 let row = timed(&database, &folder.path().join(name), &format!("{name}, {title}"))?;
                 say(&row);
                 table.push_str(&row);

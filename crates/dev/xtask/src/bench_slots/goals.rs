@@ -1,8 +1,8 @@
 //! The goals of the recorder's speed and size, and whether they are met.
 
 use super::points::{Load, Pattern};
-use super::table::{By, Rounds, Table};
-use super::{FROM_MEMORY, MANY_SERIES, TEXT};
+use super::table::{By, Table};
+use super::{FROM_MEMORY, Filled, MANY_SERIES, TEXT};
 
 /// What is wanted of a contestant.
 enum Want {
@@ -77,8 +77,8 @@ fn row(table: &Table, name: &str, load: &Load, want: &Want) -> Option<String> {
             (format!("≥ {factor} × `{other}`{by_words}"), table.ratio(name, other, load, *by)?)
         }
         PerCpu(least) => {
-            let found = table.rate(name, load, By::Cpu)?;
-            (format!("≥ {least} M points per CPU second"), found.map(|rate| rate / 1e6))
+            let rate = |filled: &Filled| Some(filled.per(By::Cpu)? / 1e6);
+            (format!("≥ {least} M points per CPU second"), table.rounds(name, load, rate)?)
         }
         Bytes(most) => (format!("≤ {most} bytes per slot"), table.bytes(name, load)?),
         Memory(most) => {
@@ -107,15 +107,8 @@ fn row(table: &Table, name: &str, load: &Load, want: &Want) -> Option<String> {
     ))
 }
 
-impl Rounds {
-    fn map(self, of: impl Fn(f64) -> f64) -> Rounds {
-        Rounds { least: of(self.least), median: of(self.median), most: of(self.most) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Filled;
     use super::super::table::{Outcome, Row};
     use super::*;
 

@@ -13,13 +13,14 @@ use throwaway::{NoServer, Throwaway};
 use super::points::{Load, Pattern, START_S, STEP_S, Values};
 use super::{Filled, Unfilled, cpu};
 use crate::options::json;
+use crate::process::output;
 use crate::say;
 
 /// Points per batch.
 const BATCH: u64 = 100_000;
 
 /// Limit on points written slot by slot.
-const LIVE_MAX: u64 = 2_000_000;
+pub(super) const LIVE_MAX: u64 = 2_000_000;
 
 /// A database to fill: a record of SQLite, or that of a PostgreSQL which ends with this value.
 pub(super) struct Database {
@@ -27,6 +28,9 @@ pub(super) struct Database {
     folder: PathBuf,
     server: Option<(Throwaway, u32)>,
 }
+
+/// How a database is made; only SQLite needs the folder.
+pub(super) type Make = fn(&Path) -> Result<Database, Unfilled>;
 
 impl Database {
     /// A record in a folder of its own.
@@ -38,7 +42,7 @@ impl Database {
     }
 
     /// A PostgreSQL with Debian's default settings.
-    pub(super) fn postgres() -> Result<Database, Unfilled> {
+    pub(super) fn postgres(_: &Path) -> Result<Database, Unfilled> {
         let server = start()?;
         let place = server.database("bench").map_err(|e| e.to_string())?;
         let pid = cpu::postgres_pid(server.folder())?;
@@ -74,55 +78,26 @@ impl Database {
 /// The condition for all tables.
 pub(super) const TABLES: &str = "relnamespace = 'public'::regnamespace";
 
-pub(super) fn sqlite(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    in_a_process(load, "series", &Database::sqlite(folder)?)
-}
-
-pub(super) fn sqlite_rows(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    in_a_process(&load.at_most(LIVE_MAX), "rows", &Database::sqlite(folder)?)
-}
-
-pub(super) fn sqlite_live(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    in_a_process(&load.at_most(LIVE_MAX), "slots", &Database::sqlite(folder)?)
-}
-
-pub(super) fn postgres(load: &Load, _: &Path) -> Result<Filled, Unfilled> {
-    in_a_process(load, "series", &Database::postgres()?)
-}
-
-pub(super) fn postgres_live(load: &Load, _: &Path) -> Result<Filled, Unfilled> {
-    in_a_process(&load.at_most(LIVE_MAX / 2), "slots", &Database::postgres()?)
-}
-
 /// A PostgreSQL with Debian's default settings.
 pub(super) fn start() -> Result<Throwaway, Unfilled> {
     Throwaway::start(&[]).map_err(|error| match error {
-        NoServer::Missing => Unfilled::Missing("apt-get install postgresql".to_owned()),
-        other => Unfilled::Failed(other.to_string()),
+        NoServer::Missing => Unfilled::missing("apt-get install postgresql"),
+        other => other.into(),
     })
 }
 
 /// The number returned by a query.
 pub(super) fn ask(place: &str, sql: &str) -> Result<u64, String> {
-    let output = Command::new("psql").args(["-XAtc", sql, place]).output();
-    let output = output.map_err(|e| format!("psql: {e}"))?;
-    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    said.parse().map_err(|_| format!("psql: {}", String::from_utf8_lossy(&output.stderr)))
+    let said = output(Command::new("psql").args(["-XAtc", sql, place]))?;
+    said.trim().parse().map_err(|_| format!("psql: {said}"))
 }
 
 /// Fills a database by a process of its own, whose CPU time is counted alone.
-pub(super) fn in_a_process(
-    load: &Load,
-    order: &str,
-    database: &Database,
-) -> Result<Filled, Unfilled> {
-    let output = Command::new(std::env::current_exe()?)
-        .args(["fill-series", order, &database.place, &serde_json::to_string(load)?])
-        .args(database.pid().map(|pid| pid.to_string()))
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let filled: Filled = serde_json::from_str(&said)
-        .map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())?;
+pub(super) fn fill(load: &Load, order: &str, database: &Database) -> Result<Filled, Unfilled> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["fill-series", order, &database.place, &serde_json::to_string(load)?]);
+    command.args(database.pid().map(|pid| pid.to_string()));
+    let filled: Filled = serde_json::from_str(&output(&mut command)?)?;
     let bytes = database.bytes("relname ~ '^(slot|packed)_[0-9]'")?;
     Ok(Filled { bytes, ..filled })
 }

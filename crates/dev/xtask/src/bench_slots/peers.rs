@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::points::{Load, START_S, STEP_S, seconds};
+use super::points::{Load, START_S, STEP_S};
 use super::{Filled, Unfilled, cpu};
+use crate::process::output;
 
 /// Limit on points written one at a time.
 const SINGLE_MAX: u64 = 500_000;
@@ -25,43 +26,21 @@ fn whole_seconds(load: &Load) -> Result<(), String> {
 
 /// All updates of a series in one command.
 pub(super) fn rrdtool(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    rrd(load, folder, update)
+    rrd(load, folder, usize::MAX)
 }
 
 /// A hundred updates per command.
 pub(super) fn rrdtool_hundred(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    let load = load.at_most(HUNDRED_MAX);
-    rrd(&load, folder, |text, series, points| {
-        points.chunks(100).for_each(|points| update(text, series, points));
-    })
-}
-
-fn update(text: &mut String, series: u64, points: &[(u64, f64)]) {
-    let _ = write!(text, "update {series}.rrd");
-    for (at_ms, value) in points {
-        text.push(' ');
-        seconds(text, *at_ms);
-        let _ = write!(text, ":{value}");
-    }
-    text.push('\n');
+    rrd(&load.at_most(HUNDRED_MAX), folder, 100)
 }
 
 /// One update per command.
 pub(super) fn rrdtool_single(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    rrd(&load.at_most(SINGLE_MAX), folder, |text, series, points| {
-        for (at_ms, value) in points {
-            let _ = write!(text, "update {series}.rrd ");
-            seconds(text, *at_ms);
-            let _ = writeln!(text, ":{value}");
-        }
-    })
+    rrd(&load.at_most(SINGLE_MAX), folder, 1)
 }
 
-fn rrd(
-    load: &Load,
-    folder: &Path,
-    line: impl FnMut(&mut String, u64, &[(u64, f64)]),
-) -> Result<Filled, Unfilled> {
+/// Fills files with this many updates per command.
+fn rrd(load: &Load, folder: &Path, at_once: usize) -> Result<Filled, Unfilled> {
     whole_seconds(load)?;
     let files = folder.join("files");
     std::fs::create_dir(&files)?;
@@ -76,7 +55,15 @@ fn rrd(
         .collect();
     std::fs::write(folder.join("create"), create)?;
     run_rrdtool(&files, &folder.join("create"))?;
-    load.write(&folder.join("updates"), line)?;
+    load.write(&folder.join("updates"), |text, series, points| {
+        for points in points.chunks(at_once) {
+            let _ = write!(text, "update {series}.rrd");
+            for (at_ms, value) in points {
+                let _ = write!(text, " {}:{value}", at_ms / 1_000);
+            }
+            text.push('\n');
+        }
+    })?;
     let (began, before_s) = (Instant::now(), cpu::children_s());
     run_rrdtool(&files, &folder.join("updates"))?;
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu::children_s() - before_s);
@@ -94,11 +81,11 @@ fn run_rrdtool(files: &Path, commands: &Path) -> Result<(), Unfilled> {
         .stderr(Stdio::null())
         .status();
     if ran.is_err() {
-        return Err(Unfilled::Missing("apt-get install rrdtool".to_owned()));
+        return Err(Unfilled::missing("apt-get install rrdtool"));
     }
     let said = std::fs::read_to_string(&said)?;
     match said.lines().find(|line| line.starts_with("ERROR")) {
-        Some(error) => Err(Unfilled::Failed(error.to_owned())),
+        Some(error) => Err(error.into()),
         None => Ok(()),
     }
 }
@@ -123,17 +110,14 @@ pub(super) fn whisper(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     whole_seconds(load)?;
     let requirements = ["whisper==1.1.10".to_owned(), "six==1.17.0".to_owned()];
     let bin = stage::python::ensure_env(&requirements, None, &mut |_| {})
-        .map_err(|error| Unfilled::Missing(error.to_string()))?;
+        .map_err(|error| Unfilled::missing(error.to_string()))?;
     let numbers = [load.series, load.each(), load.per_slot, START_S, STEP_S];
-    let output = Command::new(bin.join("python"))
-        .args(["-c", SCRIPT])
-        .arg(folder)
-        .args(numbers.map(|number| number.to_string()))
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let mut command = Command::new(bin.join("python"));
+    command.args(["-c", SCRIPT]).arg(folder).args(numbers.map(|number| number.to_string()));
+    let said = output(&mut command)?;
     let times: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match times[..] {
         [wall_s, cpu_s] => Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(folder))),
-        _ => Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned())),
+        _ => Err(said.into()),
     }
 }

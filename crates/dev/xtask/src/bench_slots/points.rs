@@ -1,6 +1,5 @@
 //! The points for all contestants.
 
-use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
@@ -99,12 +98,6 @@ impl Load {
         }
         file.flush()
     }
-}
-
-/// Writes a time in seconds.
-pub(super) fn seconds(text: &mut String, at_ms: u64) {
-    // Writing to a String cannot fail.
-    let _ = write!(text, "{}", at_ms / 1_000);
 }
 
 /// A reproducible sequence of values.

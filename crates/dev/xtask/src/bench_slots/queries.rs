@@ -6,7 +6,6 @@
 //! that are being written, and competes with the writer's transactions.
 
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 use clap::builder::PossibleValuesParser;
@@ -16,7 +15,7 @@ use series::{SECOND_US, Step};
 use store::Selector;
 
 use super::Unfilled;
-use super::ours::Database;
+use super::ours::{Database, Make};
 use super::points::{Load, Pattern, START_S, STEP_S};
 use super::text::{self, Order};
 use crate::{pages, say};
@@ -42,18 +41,12 @@ type Ask = Box<dyn FnMut(u64) -> Result<u64, String>>;
 type Open = fn(&str) -> Result<Ask, String>;
 
 /// A client and its database.
-const ASKERS: [(&str, &str, Place, Open); 4] = [
-    ("sqlite", "SQLite, as `query` reads", Place::Sqlite, by_store),
-    ("postgres", "PostgreSQL, as `query` reads", Place::Postgres, by_store),
-    ("sqlite-view", "SQLite, the view `every_10s`", Place::Sqlite, by_sqlite_view),
-    ("postgres-view", "PostgreSQL, the view `every_10s`", Place::Postgres, by_postgres_view),
+const ASKERS: [(&str, &str, Make, Open); 4] = [
+    ("sqlite", "SQLite, as `query` reads", Database::sqlite, by_store),
+    ("postgres", "PostgreSQL, as `query` reads", Database::postgres, by_store),
+    ("sqlite-view", "SQLite, the view `every_10s`", Database::sqlite, by_sqlite_view),
+    ("postgres-view", "PostgreSQL, the view `every_10s`", Database::postgres, by_postgres_view),
 ];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Sqlite,
-    Postgres,
-}
 
 /// Numbers of series.
 const SERIES: [u64; 2] = [1_000, 10_000];
@@ -107,19 +100,17 @@ pub(super) fn bench(options: &Options) -> Result<(), String> {
         let points = series * DAY;
         say(&format!("{series} series: writing {:.1} M lines", points as f64 / 1e6));
         let lines = Lines::write(*series, folder.path()).map_err(|e| e.to_string())?;
-        for (name, title, place, asker) in ASKERS {
+        for (name, title, make, asker) in ASKERS {
             if !options.only.is_empty() && !options.only.iter().any(|only| only == name) {
                 continue;
             }
             say(&format!("{series} series: {title}"));
             let own = tempfile::tempdir().map_err(|e| e.to_string())?;
-            let database = match place {
-                Place::Sqlite => Database::sqlite(own.path()),
-                Place::Postgres => Database::postgres(),
-            };
-            let row = match database.and_then(|database| measure(&lines, &database.place, asker)) {
+            let measured =
+                make(own.path()).and_then(|database| measure(&lines, &database.place, asker));
+            let row = match measured {
                 Ok(seen) => seen.row(title, *series),
-                Err(Unfilled::Missing(how)) => {
+                Err(Unfilled::Missing { how }) => {
                     say(&format!("{title}: not installed: {how}"));
                     continue;
                 }
@@ -163,7 +154,7 @@ fn with_row(known: &str, row: &str) -> String {
 fn measure(lines: &Lines, place: &str, asker: Open) -> Result<QueryTimes, Unfilled> {
     let series = lines.series;
     let began = Instant::now();
-    ended(text::command(&lines.before, place)?.spawn()?)?;
+    text::ended(text::command(&lines.before, place)?.spawn()?)?;
     let alone = (series * BEFORE) as f64 / began.elapsed().as_secs_f64();
     let mut ask = asker(place)?;
     let mut random = StdRng::seed_from_u64(1);
@@ -182,7 +173,7 @@ fn measure(lines: &Lines, place: &str, asker: Open) -> Result<QueryTimes, Unfill
         }
     };
     let beside = (series * (DAY - BEFORE)) as f64 / began.elapsed().as_secs_f64();
-    ended(import)?;
+    text::ended(import)?;
     asked?;
     match ask(0)? {
         DAY => {}
@@ -190,15 +181,6 @@ fn measure(lines: &Lines, place: &str, asker: Open) -> Result<QueryTimes, Unfill
     }
     took.sort_unstable();
     Ok(QueryTimes { rates: [alone, beside], took })
-}
-
-/// Waits for an import, which must succeed.
-fn ended(import: Child) -> Result<(), Unfilled> {
-    let output = import.wait_with_output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned())),
-    }
 }
 
 /// The day, in microseconds.

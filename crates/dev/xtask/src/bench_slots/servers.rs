@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::ours::Database;
-use super::points::{Load, seconds};
+use super::points::Load;
 use super::{Filled, Unfilled, cpu, text};
-use crate::process::{Running, free_port};
+use crate::process::{Running, comes_true, free_port, output};
 
 /// Limit on points for the slower ones.
 const POINTS_MAX: u64 = 2_000_000;
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The raw points, in a table without an index.
 pub(super) fn copy(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let load = load.at_most(POINTS_MAX);
-    let database = Database::postgres()?;
+    let database = Database::postgres(folder)?;
     let points = folder.join("points");
     load.write(&points, |text, series, points| {
         for (at_ms, value) in points {
@@ -35,22 +35,14 @@ pub(super) fn copy(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
         }
     })?;
     let table = "CREATE TABLE point (series bigint NOT NULL, at_ms bigint NOT NULL, value double precision NOT NULL)";
-    psql(&database.place, table)?;
+    output(Command::new("psql").args(["-XAtqc", table, &database.place]))?;
+    let copying = format!("\\copy point FROM '{}'", points.display());
     let cpu_s = || cpu::children_s() + database.cpu_s();
     let (began, before_s) = (Instant::now(), cpu_s());
-    psql(&database.place, &format!("\\copy point FROM '{}'", points.display()))?;
+    output(Command::new("psql").args(["-XAtqc", &copying, &database.place]))?;
     let (wall_s, used_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
     let bytes = database.bytes("relname = 'point'")?;
     Ok(Filled::new(load.points, wall_s, used_s, bytes))
-}
-
-fn psql(place: &str, command: &str) -> Result<(), String> {
-    let ran = Command::new("psql").args(["-XAtqc", command, place]).output();
-    let ran = ran.map_err(|e| format!("psql: {e}"))?;
-    if ran.status.success() {
-        return Ok(());
-    }
-    Err(String::from_utf8_lossy(&ran.stderr).into_owned())
 }
 
 /// A server that ends when it is dropped.
@@ -68,17 +60,14 @@ impl Server {
     ) -> Result<Server, Unfilled> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let Ok(child) = command.spawn() else {
-            return Err(Unfilled::Missing(format!("apt-get install {program}")));
+            return Err(Unfilled::missing(format!("apt-get install {program}")));
         };
         let server = Server { process: Running(child), port };
-        let deadline = Instant::now() + PATIENCE;
-        while server.connect().and_then(|mut http| http.get(ready)).is_err() {
-            if Instant::now() > deadline {
-                return Err(Unfilled::Failed(format!("{program} does not answer")));
-            }
-            std::thread::sleep(Duration::from_millis(50));
+        let answers = || server.connect().and_then(|mut http| http.get(ready)).is_ok();
+        match comes_true(PATIENCE, Duration::from_millis(50), answers) {
+            true => Ok(server),
+            false => Err(format!("{program} does not answer").into()),
         }
-        Ok(server)
     }
 
     fn connect(&self) -> Result<Http, String> {
@@ -178,18 +167,13 @@ pub(super) fn victoria(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let data = folder.join("data");
     let server = victoria_at(&data, &[])?;
     let (wall_s, cpu_s) = fill(&server, "/api/v1/import", load, folder, |text, series, points| {
-        let _ = write!(
+        let values: Vec<String> = points.iter().map(|(_, value)| value.to_string()).collect();
+        let times: Vec<String> = points.iter().map(|(at_ms, _)| at_ms.to_string()).collect();
+        let (values, times) = (values.join(","), times.join(","));
+        let _ = writeln!(
             text,
-            "{{\"metric\":{{\"__name__\":\"level\",\"host\":\"{series}\"}},\"values\":["
+            "{{\"metric\":{{\"__name__\":\"level\",\"host\":\"{series}\"}},\"values\":[{values}],\"timestamps\":[{times}]}}"
         );
-        for (place, (_, value)) in points.iter().enumerate() {
-            let _ = write!(text, "{}{value}", if place == 0 { "" } else { "," });
-        }
-        text.push_str("],\"timestamps\":[");
-        for (place, (at_ms, _)) in points.iter().enumerate() {
-            let _ = write!(text, "{}{at_ms}", if place == 0 { "" } else { "," });
-        }
-        text.push_str("]}\n");
     })?;
     server.stop()?;
     Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(&data)))
@@ -208,12 +192,11 @@ pub(super) fn victoria_lines(load: &Load, folder: &Path) -> Result<Filled, Unfil
     let mut stream = TcpStream::connect(("127.0.0.1", graphite))?;
     std::io::copy(&mut File::open(&lines)?, &mut stream)?;
     drop(stream);
-    let deadline = Instant::now() + PATIENCE;
-    while server.connect()?.counter("vm_rows_inserted_total{type=\"graphite\"}")? < points {
-        if Instant::now() > deadline {
-            return Err(Unfilled::Failed("it does not count all lines".to_owned()));
-        }
-        std::thread::sleep(Duration::from_millis(20));
+    let count = "vm_rows_inserted_total{type=\"graphite\"}";
+    let counts = || server.connect().and_then(|http| http.counter(count));
+    let has_all = || counts().is_ok_and(|counted| counted >= points);
+    if !comes_true(PATIENCE, Duration::from_millis(20), has_all) {
+        return Err("it does not count all lines".into());
     }
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), server.cpu_s() - before_s);
     server.stop()?;
@@ -242,9 +225,7 @@ pub(super) fn influx(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let path = "/write?db=bench&precision=s";
     let (wall_s, cpu_s) = fill(&server, path, &load, folder, |text, series, points| {
         for (at_ms, value) in points {
-            let _ = write!(text, "level,host={series} value={value} ");
-            seconds(text, *at_ms);
-            text.push('\n');
+            let _ = writeln!(text, "level,host={series} value={value} {}", at_ms / 1_000);
         }
     })?;
     server.stop()?;

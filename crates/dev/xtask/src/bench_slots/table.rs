@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::points::Load;
-use super::{CONTESTANTS, Filled};
+use super::{CONTESTANTS, Filled, Unfilled};
 use crate::pages;
 
 /// The lines of the page that enclose the tables.
@@ -35,13 +35,7 @@ pub(super) struct Row {
 #[serde(untagged)]
 pub(super) enum Outcome {
     Filled(Filled),
-    /// It is not installed; how to install it.
-    Missing {
-        how: String,
-    },
-    Failed {
-        why: String,
-    },
+    Unfilled(Unfilled),
 }
 
 /// What a contestant is measured by; more is better.
@@ -64,20 +58,15 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    fn of(mut values: Vec<f64>) -> Option<Rounds> {
-        values.sort_by(f64::total_cmp);
-        let middle = |at: usize| values.get(at).copied();
-        let (low, high) = (middle(values.len().saturating_sub(1) / 2)?, middle(values.len() / 2)?);
-        Some(Rounds {
-            least: *values.first()?,
-            median: f64::midpoint(low, high),
-            most: *values.last()?,
-        })
+    fn of(values: Vec<f64>) -> Option<Rounds> {
+        let least = values.iter().copied().min_by(f64::total_cmp)?;
+        let most = values.iter().copied().max_by(f64::total_cmp)?;
+        Some(Rounds { least, median: stats::median(&values)?, most })
     }
 }
 
 impl Filled {
-    fn per(&self, by: By) -> Option<f64> {
+    pub(super) fn per(&self, by: By) -> Option<f64> {
         let seconds = match by {
             By::Time => self.wall_s,
             By::Cpu => self.cpu_s.max(0.01),
@@ -95,12 +84,12 @@ impl Row {
     pub(super) fn filled(&self) -> Option<&Filled> {
         match &self.outcome {
             Outcome::Filled(filled) => Some(filled),
-            Outcome::Missing { .. } | Outcome::Failed { .. } => None,
+            Outcome::Unfilled(_) => None,
         }
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        matches!(self.outcome, Outcome::Failed { .. })
+        matches!(self.outcome, Outcome::Unfilled(Unfilled::Failed { .. }))
     }
 
     /// The result in one line, for progress output.
@@ -127,11 +116,6 @@ impl Table {
         figure: impl Fn(&Filled) -> Option<f64>,
     ) -> Option<Rounds> {
         Rounds::of(self.of(name, load).filter_map(|row| figure(row.filled()?)).collect())
-    }
-
-    /// A contestant's rate over the rounds, in points per second.
-    pub(super) fn rate(&self, name: &str, load: &Load, by: By) -> Option<Rounds> {
-        self.rounds(name, load, |filled| filled.per(by))
     }
 
     /// Bytes per slot.
@@ -203,8 +187,7 @@ fn cells(rows: &[&Row]) -> String {
     };
     let why = rows.iter().find_map(|row| match &row.outcome {
         Outcome::Filled(_) => None,
-        Outcome::Missing { how } => Some(format!("not installed: {how}")),
-        Outcome::Failed { why } => Some(format!("failed: {why}")),
+        Outcome::Unfilled(why) => Some(why.words()),
     });
     if let Some(why) = why {
         return format!("{title} | {} | {why} | | | | | ", rows.len());
@@ -242,7 +225,10 @@ mod tests {
         assert_eq!(row.line(), line);
         let back: Row = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();
         assert_eq!(back.line(), line);
-        let missing = Row { outcome: Outcome::Missing { how: "apt-get install x".into() }, ..row };
+        let outcome = Outcome::Unfilled(Unfilled::missing("apt-get install x"));
+        let missing = serde_json::to_value(Row { outcome, ..row }).unwrap();
+        assert_eq!(missing["outcome"], serde_json::json!({"how": "apt-get install x"}));
+        let missing: Row = serde_json::from_value(missing).unwrap();
         assert!(missing.line().contains("| not installed: apt-get install x |"));
     }
 
@@ -254,7 +240,8 @@ mod tests {
         let table = Table { rows, ..Table::default() };
         let wanted = Rounds { least: 2.0, median: 2.5, most: 3.0 };
         assert_eq!(table.ratio("a", "b", &load, By::Time), Some(wanted));
-        assert_eq!(table.rate("a", &load, By::Time).map(|rate| rate.median), Some(2e6));
+        let rate = table.rounds("a", &load, |filled| filled.per(By::Time));
+        assert_eq!(rate.map(|rate| rate.median), Some(2e6));
         assert_eq!(table.ratio("a", "c", &load, By::Time), None);
         let text = table.text();
         assert!(text.contains("### 10 points per slot, 2.0 million points of 10 series"), "{text}");

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::ops::Range;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use series::Step;
 use store::Selector;
 
-use super::ours::{Database, TABLES};
+use super::ours::{Make, TABLES};
 use super::points::{Load, STEP_S, Values};
 use super::{Filled, Unfilled, cpu};
 use crate::{binary, say};
@@ -25,31 +25,16 @@ pub(super) enum Order {
     Series,
 }
 
-pub(super) fn sqlite_arrival(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    import(load, folder, Order::Arrival, &Database::sqlite(folder)?)
-}
-
-pub(super) fn sqlite_series(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    import(load, folder, Order::Series, &Database::sqlite(folder)?)
-}
-
-pub(super) fn postgres_arrival(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    import(load, folder, Order::Arrival, &Database::postgres()?)
-}
-
-pub(super) fn postgres_series(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    import(load, folder, Order::Series, &Database::postgres()?)
-}
-
 /// Imports a file, and checks that every point is stored.
-fn import(
+pub(super) fn import(
     load: &Load,
     folder: &Path,
     order: Order,
-    database: &Database,
+    make: Make,
 ) -> Result<Filled, Unfilled> {
+    let database = make(folder)?;
     if !STEP_S.is_multiple_of(load.per_slot) {
-        return Err(Unfilled::Failed("Graphite's times are whole seconds".to_owned()));
+        return Err("Graphite's times are whole seconds".into());
     }
     let lines = folder.join("lines.txt");
     say(&format!("  writing {:.1} M lines of {} series", load.points as f64 / 1e6, load.series));
@@ -59,17 +44,11 @@ fn import(
     let (began, before_s) = (Instant::now(), cpu_s());
     let child = command(&lines, &database.place)?.spawn()?;
     let peak = cpu::peak_of(child.id());
-    let output = child.wait_with_output()?;
+    ended(child)?;
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
     let peak_mib = peak.join().ok().map(|kib| kib / 1_024);
     say("  counting the points");
-    if !output.status.success() {
-        return Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned()));
-    }
-    let found = updates_of(&database.place, 3_600)?;
-    if found != load.each() * load.series {
-        return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
-    }
+    let found = all_points(load, &database.place, 3_600)?;
     Ok(Filled { peak_mib, ..Filled::new(found, wall_s, cpu_s, database.bytes(TABLES)?) })
 }
 
@@ -82,23 +61,35 @@ pub(super) fn command(lines: &Path, place: &str) -> Result<Command, String> {
     Ok(command)
 }
 
+/// Waits for an import, which must succeed.
+pub(super) fn ended(import: Child) -> Result<(), Unfilled> {
+    let output = import.wait_with_output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into()),
+    }
+}
+
 /// The name of a series.
 pub(super) fn name(of: u64) -> String {
     format!("servers.rack{}.host{of}.load", of % 100)
 }
 
-/// The number of updates in all slots of a step.
-pub(super) fn updates_of(place: &str, step_s: u64) -> Result<u64, String> {
-    let mut store = store::open(place).map_err(|e| e.to_string())?;
-    let series = store.find(&Selector::default()).map_err(|e| e.to_string())?;
+/// The number of updates in all slots of a step, if it is that of all points.
+pub(super) fn all_points(load: &Load, place: &str, step_s: u64) -> Result<u64, Unfilled> {
+    let mut store = store::open(place)?;
+    let series = store.find(&Selector::default())?;
     let ids: Vec<i64> = series.iter().map(|series| series.id).collect();
     let step = Step::from_secs(step_s as i64).ok_or_else(|| format!("{step_s} s is no step"))?;
     let mut n = 0;
     for ids in ids.chunks(1_000) {
-        let slots = store.slots(step, ids, i64::MIN, i64::MAX).map_err(|e| e.to_string())?;
-        n += slots.iter().map(|(_, slot)| slot.n).sum::<i64>();
+        let slots = store.slots(step, ids, i64::MIN, i64::MAX)?;
+        n += slots.iter().map(|(_, slot)| slot.n as u64).sum::<u64>();
     }
-    u64::try_from(n).map_err(|e| e.to_string())
+    match n == load.each() * load.series {
+        true => Ok(n),
+        false => Err(format!("{n} of {} points are there", load.points).into()),
+    }
 }
 
 /// Writes the same lines in one order or the other: these points of every series.

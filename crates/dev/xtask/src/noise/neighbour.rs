@@ -9,7 +9,7 @@ use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
 
 use crate::options::json;
-use crate::process::Running;
+use crate::process::{Running, stay_on};
 
 /// Activity of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,9 +70,7 @@ impl Neighbour {
     pub(crate) fn run(&self) -> Result<(), String> {
         if let Kind::Bursts { cpu: Some(cpu), .. } | Kind::Every { cpu: Some(cpu), .. } = self.kind
         {
-            let mut set = rustix::thread::CpuSet::new();
-            set.set(cpu);
-            let _ = rustix::thread::sched_setaffinity(None, &set);
+            let _ = stay_on(cpu);
         }
         std::thread::spawn(|| {
             let mut nothing = String::new();

@@ -10,13 +10,12 @@ pub(crate) mod load;
 pub(crate) mod oha;
 mod ours;
 pub(crate) mod report;
+pub(crate) mod rounds;
 mod vegeta;
 pub(crate) mod wrk;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use base::Seed;
 
 use load::Load;
 use report::{Printed, Report};
@@ -74,16 +73,6 @@ pub(crate) fn version(path: &Path, arguments: &[&str]) -> String {
     let line = text.lines().find(|line| line.contains(|c: char| c.is_ascii_digit()));
     let line = line.unwrap_or("version unknown");
     line.split(" Copyright").next().unwrap_or(line).trim().to_owned()
-}
-
-/// The order of so many tools in each round: random, and mirrored in the next.
-pub(crate) fn orders(seed: Seed, label: &str, tools: usize, rounds: u32) -> Vec<Vec<usize>> {
-    let mut rng = seed.rng(label);
-    let orders = (0..rounds.div_ceil(2)).flat_map(|_| {
-        let order = stats::mirrored_order(tools, 2, &mut rng);
-        [order[..tools].to_vec(), order[tools..].to_vec()]
-    });
-    orders.take(rounds as usize).collect()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use clap::builder::PossibleValuesParser;
 
 use self::comparisons::{COMPARISONS, Comparison};
 use self::results::Results;
-use self::rounds::Rounds;
+use self::rounds::Turns;
 use self::scenarios::{SCENARIOS, Scenario};
 use crate::options::one_of;
 use crate::pages;
@@ -121,11 +121,11 @@ pub(crate) fn run(Command { page, options }: &Command) -> Result<(), String> {
         return Ok(());
     }
     // From now on this program is limited to one CPU.
-    let rounds = Rounds::new(options)?;
-    results.missing = rounds.missing.clone();
-    results.versions.extend(rounds.versions());
+    let turns = Turns::new(options)?;
+    results.missing = turns.missing.clone();
+    results.versions.extend(turns.versions());
     for scenario in options.scenarios() {
-        let measured = rounds.measure(scenario)?;
+        let measured = turns.measure(scenario)?;
         results.scenarios.insert(scenario.id.to_owned(), measured);
         // After each scenario, so that a later failure loses nothing.
         save(&results)?;

@@ -2,24 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Command;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fixture::{Running, Tally};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use spec::Endpoint;
-use stage::Exclusive;
 
 use super::Options;
 use super::results::{Measured, Missing, Run, Truth};
 use super::scenarios::{Scenario, TIMEOUT_S};
-use crate::process::Pinned;
+use crate::process::{self, Pinned};
 use crate::tools::load::{Load, OUT, SCRIPT, SOCKET};
 use crate::tools::report::Printed;
+use crate::tools::rounds::Rounds;
 use crate::tools::{self, Tool};
-use crate::{binary, pages, say};
+use crate::{binary, pages};
 
 /// Additional time for a tool.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,41 +26,22 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const SETTLED: Duration = Duration::from_millis(100);
 
 /// What the scenarios share.
-pub(super) struct Rounds<'o> {
+pub(super) struct Turns<'o> {
     options: &'o Options,
-    /// Excludes other measurements.
-    _exclusive: Exclusive,
-    stop: Arc<AtomicBool>,
-    /// This machine in words.
-    machine: String,
-    /// The CPU of the tools; the server, a thread of this program, has another.
-    tool_cpu: usize,
+    rounds: Rounds,
     /// The tools that are there, with their programs.
     here: Vec<(&'static Tool, PathBuf)>,
     pub(super) missing: Vec<Missing>,
 }
 
-impl<'o> Rounds<'o> {
-    pub(super) fn new(options: &'o Options) -> Result<Rounds<'o>, String> {
-        let [server_cpu, tool_cpu] = two_cpus()?;
-        let exclusive = stage::exclusive(&base::CpuSet::default(), "xtask truth")
-            .map_err(|error| error.to_string())?;
-        // Before this program limits itself to one CPU.
-        let machine = pages::machine();
-        let mut set = CpuSet::new();
-        set.set(server_cpu);
-        sched_setaffinity(None, &set)
-            .map_err(|error| format!("cannot run on CPU {server_cpu}: {error}"))?;
+impl<'o> Turns<'o> {
+    pub(super) fn new(options: &'o Options) -> Result<Turns<'o>, String> {
+        let Options { rounds, seed, .. } = *options;
+        let rounds = Rounds::new("xtask truth", rounds, seed)?;
+        // The servers are threads of this program.
+        process::stay_on(rounds.server_cpu)?;
         let (here, missing) = find(options);
-        Ok(Rounds {
-            options,
-            _exclusive: exclusive,
-            stop: stage::signals::install().map_err(|error| error.to_string())?,
-            machine,
-            tool_cpu,
-            here,
-            missing,
-        })
+        Ok(Turns { options, rounds, here, missing })
     }
 
     /// The versions of the tools that are there.
@@ -81,19 +60,15 @@ impl<'o> Rounds<'o> {
     pub(super) fn measure(&self, scenario: &Scenario) -> Result<Measured, String> {
         let mut measured = Measured {
             date: pages::now(),
-            machine: self.machine.clone(),
+            machine: self.rounds.machine.clone(),
             note: self.options.note.clone(),
             rounds: self.options.rounds,
             seed: self.options.seed.0,
             runs: Vec::new(),
         };
-        let Options { seed, rounds, .. } = *self.options;
-        let orders = tools::orders(seed, scenario.id, self.here.len(), rounds);
-        for (round, order) in (1..).zip(orders) {
-            say(&format!("{}: round {round} of {rounds}", scenario.id));
-            for (tool, program) in order.iter().filter_map(|i| self.here.get(*i)) {
-                let run = self.turn(scenario, tool, program)?;
-                measured.runs.extend(run.map(|run| Run { round, ..run }));
+        for (round, tools) in self.rounds.of(scenario.id, &self.here) {
+            for (tool, program) in tools {
+                measured.runs.extend(self.turn(round, scenario, tool, program)?);
             }
         }
         Ok(measured)
@@ -102,6 +77,7 @@ impl<'o> Rounds<'o> {
     /// Runs one tool on a fresh server; `None` if it has no options for this load.
     fn turn(
         &self,
+        round: u32,
         scenario: &Scenario,
         tool: &Tool,
         program: &Path,
@@ -124,22 +100,25 @@ impl<'o> Rounds<'o> {
         if let Some(script) = &script {
             std::fs::write(folder.path().join(SCRIPT), script).map_err(words)?;
         }
-        let words: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
-        let mut process = Pinned::start(self.tool_cpu, program, &words, folder.path())?;
+        let cpu = self.rounds.tool_cpu;
+        let mut process = Pinned::start(cpu, program, arguments.split(' '), folder.path())?;
         let limit = Duration::from_secs(load.seconds().into()) + PATIENCE;
-        let status = process.wait(limit, &self.stop)?;
+        let status = process.wait(limit, &self.rounds.stop)?;
         let mut text = process.printed();
         // Ends the tool if it is still running.
         drop(process);
         let tally = self.settled(&server)?;
         if let Some(then) = tool.then {
-            text = output(program, then, folder.path())?;
+            let mut command = Command::new(program);
+            command.args(then.split(' ')).current_dir(folder.path());
+            // One that fails prints no report.
+            text = process::output(&mut command).unwrap_or_default();
         }
         let printed = Printed::new(text, Some(&folder.path().join(OUT)));
         let report = (tool.read)(&printed);
         let command = format!("{} {arguments}", tool.name);
         Ok(Some(Run {
-            round: 0,
+            round,
             tool: tool.name.to_owned(),
             command: match tool.then {
                 None => command,
@@ -166,21 +145,11 @@ impl<'o> Rounds<'o> {
             if now == before {
                 return Ok(now);
             }
-            if self.stop.load(Ordering::Relaxed) {
+            if self.rounds.stop.load(Ordering::Relaxed) {
                 return Err("stopped".to_owned());
             }
             before = now;
         }
-    }
-}
-
-/// Two CPUs on which this program may run.
-fn two_cpus() -> Result<[usize; 2], String> {
-    let allowed = sched_getaffinity(None).map_err(|error| format!("sched_getaffinity: {error}"))?;
-    let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
-    match (cpus.next(), cpus.next()) {
-        (Some(first), Some(second)) => Ok([first, second]),
-        _ => Err("there is one CPU, and the server and a tool need one each".to_owned()),
     }
 }
 
@@ -228,17 +197,6 @@ fn installed_version(folder: &Path, tool: &Tool) -> String {
 /// A version without the words around it that some tools print.
 fn short(version: &str) -> String {
     version.trim_start_matches("This is ").replace(" <$Revision$>", "")
-}
-
-/// What a program prints in a folder.
-fn output(program: &Path, arguments: &str, folder: &Path) -> Result<String, String> {
-    let output = Command::new(program)
-        .args(arguments.split(' '))
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The end of a text.

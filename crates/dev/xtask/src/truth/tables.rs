@@ -17,19 +17,11 @@ pub(super) const TOLERANCE: f64 = 0.05;
 pub(super) fn delay(measured: &Measured) -> String {
     let mut out = String::from("| tool | mean | p50 | p99 |\n| --- | ---: | ---: | ---: |\n");
     for (tool, runs) in rows(measured) {
-        let _ = write!(out, "| {}", tool.name);
-        for figure in [mean, p50, p99] {
-            let reported = middle(reports(&runs).filter_map(|report| figure(&report.latency)));
-            let held = middle(runs.iter().filter_map(|run| figure(&run.truth.held)));
-            let cell = match (reported, held) {
-                (Some(reported), Some(held)) => {
-                    format!("{} of {}", marked(reported, held), time(held))
-                }
-                _ => "–".to_owned(),
-            };
-            let _ = write!(out, " | {cell}");
-        }
-        out.push_str(" |\n");
+        let cells = cells(&FIGURES[..3], |figure| {
+            let held = middle(runs.iter().filter_map(|run| figure(&run.truth.held)))?;
+            Some(format!("{} of {}", marked(reported(&runs, figure)?, held), time(held)))
+        });
+        let _ = writeln!(out, "| {}{cells} |", tool.name);
     }
     out
 }
@@ -42,47 +34,38 @@ pub(super) fn stall(measured: &Measured) -> String {
         "| tool | rate | requests | mean | p50 | p99 | p99.9 | max |\n\
          | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
-    let _ = write!(out, "| *true* | {per_s}/s | {}", format_count(u64::from(per_s * seconds)));
-    for figure in FIGURES {
-        let _ = write!(out, " | {}", figure(&truth).map_or_else(|| "–".to_owned(), time));
-    }
-    out.push_str(" |\n");
+    let count = format_count(u64::from(per_s * seconds));
+    let cells_of_truth = cells(&FIGURES, |figure| figure(&truth).map(time));
+    let _ = writeln!(out, "| *true* | {per_s}/s | {count}{cells_of_truth} |");
     for (tool, runs) in rows(measured) {
         let requests = per_round(reports(&runs).map(|report| format_count(report.total)));
-        let _ = write!(out, "| {} | {} | {requests}", tool.name, tool.rate);
-        for figure in FIGURES {
-            let reported = middle(reports(&runs).filter_map(|report| figure(&report.latency)));
-            let cell = match (reported, figure(&truth)) {
-                (Some(reported), Some(truth)) => marked(reported, truth),
-                _ => "–".to_owned(),
-            };
-            let _ = write!(out, " | {cell}");
-        }
-        out.push_str(" |\n");
+        let cells =
+            cells(&FIGURES, |figure| Some(marked(reported(&runs, figure)?, figure(&truth)?)));
+        let _ = writeln!(out, "| {} | {} | {requests}{cells} |", tool.name, tool.rate);
     }
     out
 }
 
-const FIGURES: [fn(&Latency) -> Option<f64>; 5] = [mean, p50, p99, p99_9, max];
+type Figure = fn(&Latency) -> Option<f64>;
 
-fn mean(latency: &Latency) -> Option<f64> {
-    latency.mean
+/// Mean, median, 99th and 99.9th percentile, and maximum.
+const FIGURES: [Figure; 5] = [
+    |latency| latency.mean,
+    |latency| latency.p50,
+    |latency| latency.p99,
+    |latency| latency.p99_9,
+    |latency| latency.max,
+];
+
+/// A cell for each figure, or a dash.
+fn cells(figures: &[Figure], cell: impl Fn(Figure) -> Option<String>) -> String {
+    let cells = figures.iter().map(|figure| cell(*figure));
+    cells.map(|cell| format!(" | {}", cell.as_deref().unwrap_or("–"))).collect()
 }
 
-fn p50(latency: &Latency) -> Option<f64> {
-    latency.p50
-}
-
-fn p99(latency: &Latency) -> Option<f64> {
-    latency.p99
-}
-
-fn p99_9(latency: &Latency) -> Option<f64> {
-    latency.p99_9
-}
-
-fn max(latency: &Latency) -> Option<f64> {
-    latency.max
+/// A figure of the middle round's report.
+fn reported(runs: &[&Run], figure: Figure) -> Option<f64> {
+    middle(reports(runs).filter_map(|report| figure(&report.latency)))
 }
 
 /// Counts on both ends.

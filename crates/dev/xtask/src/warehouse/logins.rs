@@ -7,7 +7,8 @@ use hive::{Address, Auth, Qop, Session};
 use throwaway::hive::HiveServer;
 use throwaway::kdc::{Kdc, REALM, USUAL_SKEW};
 
-use super::{LIMITS, output};
+use super::LIMITS;
+use crate::process::output;
 use crate::say;
 
 /// Logins of each kind in each round, and rounds; the first round is not counted.
@@ -57,7 +58,7 @@ fn times(server: &HiveServer, realm: Option<(&Kdc, &str)>) -> Result<Vec<f64>, S
     if let Some((kdc, service)) = realm {
         command.arg(service).envs(kdc.environment());
     }
-    let lines = output(command)?;
+    let lines = output(&mut command)?;
     lines.lines().map(|line| line.parse().map_err(|_| line.to_owned())).collect()
 }
 

@@ -7,7 +7,6 @@ mod recorders;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use base::format_count;
@@ -119,14 +118,4 @@ fn with_kerberos(cache: &Path, recorders: &Recorders<'_>) -> Result<bool, String
     let lines: Vec<&str> = log.lines().filter(|line| line.contains(&service)).collect();
     say(&format!("the KDC's log: {}", lines.first().unwrap_or(&"nothing")));
     Ok(!lines.is_empty())
-}
-
-/// Runs a command to its end and returns what it printed.
-fn output(mut command: Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| error.to_string())?;
-    let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    match output.status.success() {
-        true => Ok(out),
-        false => Err(format!("{out}{}", String::from_utf8_lossy(&output.stderr))),
-    }
 }

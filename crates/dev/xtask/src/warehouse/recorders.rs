@@ -8,7 +8,7 @@ use base::Seed;
 use rand::RngExt as _;
 
 use super::history::History;
-use super::output;
+use crate::process::output;
 
 const RECORDERS: usize = 3;
 /// Kills of an export, and the latest moment of one.
@@ -45,8 +45,8 @@ impl<'a> Recorders<'a> {
             if recorder + 1 == RECORDERS {
                 kill(import(), life)?;
             }
-            output(import())?;
-            output(import())?;
+            output(&mut import())?;
+            output(&mut import())?;
         }
         Ok(())
     }
@@ -66,7 +66,7 @@ impl<'a> Recorders<'a> {
                     killed += u32::from(kill(export(self, recorder), life)?);
                 }
             }
-            output(export(self, recorder))?;
+            output(&mut export(self, recorder))?;
         }
         Ok(killed)
     }
@@ -80,8 +80,7 @@ impl<'a> Recorders<'a> {
     ) -> Result<String, String> {
         let mut command = self.command(0, &["publish", url, "--folder"]);
         command.arg(self.place()).args(options).envs(environment.iter().cloned());
-        command.args(["--timeout", "120s"]);
-        output(command)
+        output(command.args(["--timeout", "120s"]))
     }
 
     fn place(&self) -> PathBuf {

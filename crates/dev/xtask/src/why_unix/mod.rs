@@ -11,10 +11,12 @@ mod page;
 mod trip;
 mod way;
 
-use rand::Rng as _;
+use std::path::Path;
+
+use rand::seq::SliceRandom as _;
 
 use crate::options::Options;
-use crate::say;
+use crate::{pages, say};
 use functions::Profile;
 use namespaces::Namespaces;
 use way::{SIZES, Way};
@@ -57,9 +59,7 @@ pub(crate) fn run(options: Options) -> Result<(), String> {
     let mut rng = options.seed.rng("why-unix");
     for round in 1..=options.runs {
         let mut order: Vec<usize> = (0..all.len()).collect();
-        for i in (1..order.len()).rev() {
-            order.swap(i, (rng.next_u64() % (i as u64 + 1)) as usize);
-        }
+        order.shuffle(&mut rng);
         for place in order {
             let Measured { way, size, trips_ns, .. } = &mut all[place];
             let trip = namespaces.measure(*way, *size, ROUND_MS)?;
@@ -71,7 +71,7 @@ pub(crate) fn run(options: Options) -> Result<(), String> {
         measured.profile = namespaces.profile(measured.way, measured.size, PROFILE_MS)?;
     }
     let page = page::page(&all, &namespaces, options);
-    std::fs::write(PAGE, page).map_err(|error| format!("{PAGE}: {error}"))?;
+    pages::write(Path::new(PAGE), &page)?;
     say(&format!("written to {PAGE}"));
     Ok(())
 }

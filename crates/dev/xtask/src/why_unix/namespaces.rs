@@ -5,13 +5,15 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::functions::Profile;
 use super::trip::{CLIENT, SERVER, Trips};
 use super::way::Way;
+use crate::process::{Running, comes_true, output};
 
 /// Addresses of the server, on the loopback device and on the virtual one.
 const LOOPBACK: &str = "127.0.0.1";
@@ -26,11 +28,11 @@ const RULE: [&str; 7] =
     ["INPUT", "-m", "conntrack", "--ctstate", "NEW,ESTABLISHED", "-j", "ACCEPT"];
 
 pub(super) struct Namespaces {
+    server: Running,
+    far: Running,
     folder: TempDir,
     program: PathBuf,
     cpu: usize,
-    server: Child,
-    far: Child,
     /// Programs that are missing, and what is not measured without them.
     pub(super) missing: Vec<(&'static str, &'static str)>,
 }
@@ -52,7 +54,7 @@ impl Namespaces {
         let cpus = rustix::thread::sched_getaffinity(None).map_err(|error| error.to_string())?;
         let cpu = (0..1024).rfind(|cpu| cpus.is_set(*cpu)).unwrap_or_default();
         let of_namespace = |command: &mut Command| {
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(|error| {
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map(Running).map_err(|error| {
                 format!(
                     "cannot run unshare ({error}): network namespaces are needed, call it as root"
                 )
@@ -63,7 +65,7 @@ impl Namespaces {
         server.arg(&program).arg("why-unix-server").arg(folder.path());
         let mut server = of_namespace(&mut server)?;
         let mut ready = String::new();
-        let said = server.stdout.take().map(|out| BufReader::new(out).read_line(&mut ready));
+        let said = server.0.stdout.take().map(|out| BufReader::new(out).read_line(&mut ready));
         if !matches!(said, Some(Ok(count)) if count > 0) {
             return Err(
                 "the server did not start: network namespaces are needed, call it as root".into()
@@ -72,7 +74,7 @@ impl Namespaces {
         let mut far = Command::new("unshare");
         far.args(["--net", "--", "cat"]);
         let far = of_namespace(&mut far)?;
-        let namespaces = Namespaces { folder, program, cpu, server, far, missing };
+        let namespaces = Namespaces { server, far, folder, program, cpu, missing };
         namespaces.connect()?;
         Ok(namespaces)
     }
@@ -80,7 +82,7 @@ impl Namespaces {
     /// Brings the devices up.
     fn connect(&self) -> Result<(), String> {
         let [near, far] = DEVICES;
-        let far_pid = self.far.id().to_string();
+        let far_pid = self.far.0.id().to_string();
         let in_near = |words: &[&str]| run(self.near("ip").args(words));
         let in_far = |words: &[&str]| run(self.far("ip").args(words));
         in_near(&["link", "set", "lo", "up"])?;
@@ -97,13 +99,12 @@ impl Namespaces {
     fn wait_for_far(&self) -> Result<(), String> {
         let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net"));
         let own = namespace("self").map_err(|error| error.to_string())?;
-        for _ in 0..1_000 {
-            if namespace(&self.far.id().to_string()).is_ok_and(|far| far != own) {
-                return Ok(());
-            }
-            std::thread::sleep(std::time::Duration::from_millis(5));
+        let far = self.far.0.id().to_string();
+        let is_other = || namespace(&far).is_ok_and(|far| far != own);
+        match comes_true(Duration::from_secs(5), Duration::from_millis(5), is_other) {
+            true => Ok(()),
+            false => Err("the second network namespace did not appear".to_owned()),
         }
-        Err("the second network namespace did not appear".to_owned())
     }
 
     /// Whether what a way needs is there.
@@ -184,21 +185,11 @@ impl Namespaces {
     }
 
     fn near(&self, program: &str) -> Command {
-        entering(self.server.id(), program)
+        entering(self.server.0.id(), program)
     }
 
     fn far(&self, program: &str) -> Command {
-        entering(self.far.id(), program)
-    }
-}
-
-impl Drop for Namespaces {
-    fn drop(&mut self) {
-        for child in [&mut self.server, &mut self.far] {
-            // They may have ended.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        entering(self.far.0.id(), program)
     }
 }
 
@@ -210,15 +201,4 @@ fn entering(pid: u32, program: &str) -> Command {
 
 fn run(command: &mut Command) -> Result<(), String> {
     output(command).map(|_| ())
-}
-
-/// Runs a command; returns what it printed.
-fn output(command: &mut Command) -> Result<String, String> {
-    let shown = format!("{command:?}").replace('"', "");
-    let done = command.stdin(Stdio::null()).output().map_err(|e| format!("{shown}: {e}"))?;
-    if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-        return Err(format!("{shown}: {}: {said}", done.status));
-    }
-    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }

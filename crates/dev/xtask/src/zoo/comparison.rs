@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,10 @@ use serde_json::Value;
 use zoo::{Behaviour, Subject};
 
 use super::server::Program;
+use crate::process;
 
 /// Additional time for a comparison, and for one that was told to stop.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// How often to check a comparison.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// A comparison to make.
 pub(crate) struct ComparisonPlan<'a> {
@@ -171,30 +169,17 @@ pub(crate) fn compare(
 /// Waits for a comparison. One that takes too long, or is not wanted any more, is told to stop as by
 /// Ctrl-C, so that it cleans up; and killed if it does not, whereupon its guards clean up.
 fn attend(mut child: Child, limit: Duration, stop: &AtomicBool) -> Result<(), String> {
-    if ends_within(&mut child, limit, stop)? {
+    let ended = process::wait(&mut child, limit, stop);
+    if let Ok(Some(_)) = ended {
         return Ok(());
     }
     // A terminal's Ctrl-C has reached it already; a second signal this soon counts as the same.
     let _ = kill_process(Pid::from_child(&child), Signal::INT);
-    if !ends_within(&mut child, PATIENCE, &AtomicBool::new(false))? {
+    if process::wait(&mut child, PATIENCE, &AtomicBool::new(false))?.is_none() {
         let _ = child.kill();
         let _ = child.wait();
     }
-    match stop.load(Ordering::Relaxed) {
-        true => Err("stopped".to_owned()),
-        false => Err(format!("did not end within {} s", limit.as_secs())),
-    }
-}
-
-fn ends_within(child: &mut Child, limit: Duration, stop: &AtomicBool) -> Result<bool, String> {
-    let begin = Instant::now();
-    while begin.elapsed() < limit && !stop.load(Ordering::Relaxed) {
-        if child.try_wait().map_err(|error| error.to_string())?.is_some() {
-            return Ok(true);
-        }
-        std::thread::sleep(LOOK);
-    }
-    Ok(false)
+    ended.and_then(|_| Err(format!("did not end within {} s", limit.as_secs())))
 }
 
 /// The part of the JSON that is compared with the truth.

@@ -1,7 +1,6 @@
 //! The truth by formula and by simulation, beside what `tachograph load` reports.
 
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -10,14 +9,14 @@ use serde_json::Value;
 use zoo::{Behaviour, Kind, Subject, simulate};
 
 use super::{Program, Wanted, describe};
-use crate::process::{Pinned, free_port};
+use crate::process::{Pinned, free_port, listens};
 use crate::{binary, say};
 
 /// Share of the capacity that the open loop offers, as by `compare`.
 const OFFERED: f64 = 0.5;
 /// Loads of a server whose connections differ, each with new ones.
 const DRAWS: u32 = 15;
-/// Additional time for a load.
+/// Additional time for a load, and time for a server to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Prints a row for every subject.
@@ -44,8 +43,8 @@ pub(super) fn table(wanted: &Wanted, seconds: u32, stop: &AtomicBool) -> Result<
         for _ in 0..draws {
             let server = loads.start(behaviour, *asyncio)?;
             throughput += server.load(&[], each_s, &["throughput_per_s"])? / f64::from(draws);
-            let words = ["--rate", &format!("{rate}")].map(str::to_owned);
-            loaded_p99 += server.load(&words, each_s, &["latency_ns", "p99"])? / f64::from(draws);
+            let open = ["--rate", &format!("{rate}")];
+            loaded_p99 += server.load(&open, each_s, &["latency_ns", "p99"])? / f64::from(draws);
         }
         let implementation = if *asyncio { "asyncio" } else { "threads" };
         say(&format!(
@@ -77,10 +76,6 @@ struct Loaded<'l> {
 }
 
 impl Loads<'_> {
-    fn pinned(&self, cpu: usize, program: &Path, words: &[String]) -> Result<Pinned, String> {
-        Pinned::start(cpu, program, words, self.folder.path())
-    }
-
     fn start(&self, behaviour: &Behaviour, asyncio: bool) -> Result<Loaded<'_>, String> {
         let port = free_port()?;
         let Program { program, mut arguments } =
@@ -88,12 +83,8 @@ impl Loads<'_> {
         for word in &mut arguments {
             *word = word.replace("$PORT", &port.to_string());
         }
-        let server = self.pinned(0, &program, &arguments)?;
-        let listens = (0..1_000).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        match listens {
+        let server = Pinned::start(0, &program, &arguments, self.folder.path())?;
+        match listens(port, PATIENCE) {
             true => Ok(Loaded { loads: self, _server: server, port }),
             false => Err("the server does not listen".to_owned()),
         }
@@ -102,18 +93,17 @@ impl Loads<'_> {
 
 impl Loaded<'_> {
     /// A figure of the JSON of `tachograph load`.
-    fn load(&self, further: &[String], seconds: u32, figure: &[&str]) -> Result<f64, String> {
+    fn load(&self, further: &[&str], seconds: u32, figure: &[&str]) -> Result<f64, String> {
         let loads = self.loads;
-        let connections = Subject::CONNECTIONS.to_string();
+        let (connections, time) = (Subject::CONNECTIONS.to_string(), format!("{seconds}s"));
         let words = ["load", "--quiet", "--warmup", "1s", "--connections", &connections];
-        let time = ["--timeout", "30s", "--duration", &format!("{seconds}s")].map(str::to_owned);
-        let end = ["--export-json", "load.json", &format!("http://127.0.0.1:{}/", self.port)];
-        let words: Vec<String> =
-            [&words.map(str::to_owned)[..], further, &time, &end.map(str::to_owned)].concat();
-        let mut client = loads.pinned(1, &loads.tachograph, &words)?;
+        let time = ["--timeout", "30s", "--duration", &time, "--export-json", "load.json"];
+        let words = [&words[..], further, &time, &[&format!("http://127.0.0.1:{}/", self.port)]];
+        let folder = loads.folder.path();
+        let mut client = Pinned::start(1, &loads.tachograph, words.concat(), folder)?;
         let limit = Duration::from_secs(seconds.into()) + PATIENCE;
         let status = client.wait(limit, loads.stop)?;
-        let text = std::fs::read_to_string(loads.folder.path().join("load.json"));
+        let text = std::fs::read_to_string(folder.join("load.json"));
         let json: Option<Value> = text.ok().and_then(|text| serde_json::from_str(&text).ok());
         let value = json.and_then(|json| figure.iter().fold(&json, |at, name| &at[*name]).as_f64());
         value.filter(|_| status.is_some()).ok_or_else(|| client.printed().trim().to_owned())

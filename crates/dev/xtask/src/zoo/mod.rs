@@ -167,7 +167,7 @@ fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
     })?;
     let kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
     let of_these = kept.entries.iter().filter(|entry| entry.conditions == conditions);
-    let tallies: Tallies = of_these.map(|entry| entry.judged.clone()).collect();
+    let tallies = Tallies(of_these.map(|entry| entry.judged.clone()).collect());
     say(&format!("\n{}", tallies.table()));
     say(&tallies.without_verdict());
     if stop.load(Ordering::Relaxed) {

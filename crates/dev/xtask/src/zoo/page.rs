@@ -22,7 +22,7 @@ pub(super) fn write(entries: &[Entry]) -> Result<(), String> {
     all.dedup();
     for conditions in all {
         let of_these = entries.iter().filter(|entry| entry.conditions == *conditions);
-        let tallies: Tallies = of_these.map(|entry| entry.judged.clone()).collect();
+        let tallies = Tallies(of_these.map(|entry| entry.judged.clone()).collect());
         sections.insert(heading(conditions), section(conditions, &tallies));
     }
     let results = sections.iter().map(|(heading, text)| format!("{SECTION}{heading}\n{text}"));

@@ -13,9 +13,7 @@ use super::describe;
 /// Smallest share of intervals that hold the truth.
 pub(super) const COVERAGE_MIN: f64 = 0.93;
 /// Smallest share of comparisons with a verdict: a proof that judges little proves little.
-pub(super) const WITH_VERDICT_MIN: f64 = 0.5;
-/// Intervals of a ratio that exclude 1 on the wrong side.
-pub(super) const WRONG_SIGNS: u32 = 0;
+const WITH_VERDICT_MIN: f64 = 0.5;
 
 /// How well a throughput is known: what loopback and waking threads add to a request is not part of
 /// the behaviour. Beside others, only the ratio of two is known.
@@ -285,23 +283,12 @@ impl Tally {
 
 /// All comparisons.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tallies(Vec<JudgedComparison>);
-
-impl FromIterator<JudgedComparison> for Tallies {
-    fn from_iter<I: IntoIterator<Item = JudgedComparison>>(all: I) -> Tallies {
-        Tallies(all.into_iter().collect())
-    }
-}
+pub(super) struct Tallies(pub(super) Vec<JudgedComparison>);
 
 impl Tallies {
     /// The highest number of a run.
     pub(super) fn runs(&self) -> u32 {
         self.0.iter().map(|judged| judged.run).max().unwrap_or(0)
-    }
-
-    #[cfg(test)]
-    fn add(&mut self, judged: JudgedComparison) {
-        self.0.push(judged);
     }
 
     /// The counts by kind, and of all.
@@ -354,7 +341,7 @@ impl Tallies {
         kinds_pass
             && self.0.iter().all(|one| one.outcome.is_ok())
             && f64::from(all.with_verdict) >= WITH_VERDICT_MIN * f64::from(all.runs)
-            && all.wrong_signs == WRONG_SIGNS
+            && all.wrong_signs == 0
             && [all.ratio, all.levels, all.p99s].into_iter().all(Count::passes)
     }
 }
@@ -385,11 +372,11 @@ mod tests {
     fn intervals_are_counted_beside_the_truth() {
         // A slow start that is followed by 5% slower service: 1 ÷ 1.05 in the long run.
         let mut tallies = Tallies::default();
-        tallies.add(judged("slower", 0.94, 0.96));
-        tallies.add(judged("inconclusive", 0.9, 1.1));
-        tallies.add(judged("slower", 0.8, 0.9));
-        tallies.add(judged("faster", 1.1, 1.2));
-        tallies.add(judged("invalid", 1.1, 1.2));
+        tallies.0.push(judged("slower", 0.94, 0.96));
+        tallies.0.push(judged("inconclusive", 0.9, 1.1));
+        tallies.0.push(judged("slower", 0.8, 0.9));
+        tallies.0.push(judged("faster", 1.1, 1.2));
+        tallies.0.push(judged("invalid", 1.1, 1.2));
         assert!(!tallies.meet_their_goals());
         let table = tallies.table();
         assert!(
@@ -408,27 +395,27 @@ mod tests {
     #[test]
     fn few_comparisons_may_miss_once_but_not_with_the_wrong_sign() {
         let mut tallies = Tallies::default();
-        tallies.add(judged("slower", 0.8, 0.9));
+        tallies.0.push(judged("slower", 0.8, 0.9));
         assert!(tallies.meet_their_goals());
-        tallies.add(judged("faster", 1.1, 1.2));
+        tallies.0.push(judged("faster", 1.1, 1.2));
         assert!(!tallies.meet_their_goals());
     }
 
     #[test]
     fn comparisons_that_were_not_made_or_not_judged_prove_nothing() {
         let mut tallies = Tallies::default();
-        tallies.add(judged("slower", 0.94, 0.96));
+        tallies.0.push(judged("slower", 0.94, 0.96));
         let failed = JudgedComparison {
             outcome: Err("no result".to_owned()),
             ratio: None,
             ..judged("", 1.0, 1.0)
         };
         let mut with_a_failure = tallies.clone();
-        with_a_failure.add(failed);
+        with_a_failure.0.push(failed);
         assert!(tallies.meet_their_goals() && !with_a_failure.meet_their_goals());
-        tallies.add(judged("invalid", 1.0, 1.0));
+        tallies.0.push(judged("invalid", 1.0, 1.0));
         assert!(tallies.meet_their_goals());
-        tallies.add(judged("invalid", 1.0, 1.0));
+        tallies.0.push(judged("invalid", 1.0, 1.0));
         assert!(!tallies.meet_their_goals());
     }
 
