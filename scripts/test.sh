@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all tests, four programs at a time: many of them wait (for servers that stop, for timeouts),
+# Runs all tests, six programs at a time: many of them wait (for servers that stop, for timeouts),
 # so one after another leaves the CPUs idle for half of the time. A program of many subjects
 # (`tests/all`) runs each of its modules as if it were a program. Tests that need a verdict measure
 # one after another (`turn` in their support). What a program prints is printed when it has ended, as
@@ -9,9 +9,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-at_once=4
+at_once=6
 # The longest, which begin first.
-long='experiments|diff|faults|docker|ssh|lines|cleanup|compare|simulation|actions'
+long='experiments|diff|faults|docker|ssh|lines|cleanup|compare|simulation|actions|stores|power_cuts|exports'
 
 # Where python3 is pyenv's script, each start takes 0.4 s longer than the program itself.
 python=$(command -v python3 || true)
