@@ -3,8 +3,8 @@
 use base::{CpuSet, Nanos};
 use record::{ClockOffset, Layout, Link, PartMachine, Run};
 
+use crate::machine;
 use crate::text::{self, listed};
-use crate::{machine, setting};
 
 /// What the machine that tachograph was started on is called.
 const HERE: &str = "this machine";
@@ -16,7 +16,7 @@ fn name(place: &PartMachine) -> &str {
 fn on_cpus(cpus: &CpuSet) -> String {
     match cpus.is_empty() {
         true => String::new(),
-        false => format!(" ({})", setting::cpus(cpus)),
+        false => format!(" ({})", text::cpus(cpus)),
     }
 }
 

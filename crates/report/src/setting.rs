@@ -1,13 +1,13 @@
 //! Setting of a part in words: load, layout, server-side counts, blocks, and other activity on the
 //! machine.
 
-use base::{CpuSet, format_rate};
+use base::format_rate;
 use record::{
     Block, BlockState, Disturbance, Engine, Exchange, Layout, Load, Machine, Metric, Offer, Part,
     Run, ServedBy,
 };
 
-use crate::text::{listed, plural};
+use crate::text::{cpus, listed, plural};
 use crate::verdict::words::{Rounding, is_few, percent};
 use crate::{place, text};
 
@@ -38,11 +38,6 @@ pub(crate) fn client_layout(layout: &Layout) -> String {
         true => "client not pinned".to_owned(),
         false => format!("client on {}", cpus(&layout.client)),
     }
-}
-
-/// `CPU 1`, `CPUs 0-3`.
-pub(crate) fn cpus(set: &CpuSet) -> String {
-    format!("{} {set}", if set.iter().count() == 1 { "CPU" } else { "CPUs" })
 }
 
 /// `10 connections, a new one for each request, closed loop, then open loop at 918 requests/s`.
@@ -294,6 +289,8 @@ fn cpu_use(cpus: f64, online: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use base::CpuSet;
+
     use super::*;
 
     #[test]

@@ -1,7 +1,7 @@
 //! Wrapping, widths and units for people.
 
 use anstyle::{AnsiColor, Style as Ansi};
-use base::Nanos;
+use base::{CpuSet, Nanos};
 use stats::Estimate;
 
 /// Style of terminal text.
@@ -227,6 +227,11 @@ pub(crate) fn ratio(estimate: &Estimate) -> (String, String) {
     let dash = || "–".to_owned();
     let value = estimate.value.is_finite().then(|| format!("{}×", number(estimate.value)));
     (value.unwrap_or_else(dash), interval(estimate, number).unwrap_or_else(dash))
+}
+
+/// `CPU 1`, `CPUs 0-3`.
+pub(crate) fn cpus(set: &CpuSet) -> String {
+    format!("{} {set}", if set.iter().count() == 1 { "CPU" } else { "CPUs" })
 }
 
 /// `1 block`, `2 blocks`, `1,000 blocks`.
