@@ -169,6 +169,7 @@ fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
     let of_these = kept.entries.iter().filter(|entry| entry.conditions == conditions);
     let tallies = Tallies(of_these.map(|entry| entry.judged.clone()).collect());
     say(&format!("\n{}", tallies.table()));
+    say(&tallies.wrong_signs_by_chance());
     say(&tallies.without_verdict());
     if stop.load(Ordering::Relaxed) {
         return Err("stopped".to_owned());
