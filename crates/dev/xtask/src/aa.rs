@@ -1,8 +1,14 @@
 //! `prove aa` and `prove sixty`: gunicorn compared with itself.
 
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
 use crate::binary::{self, Outcome, TwoFixtures, run_experiment};
+use crate::kept::Kept;
 use crate::options::{Options, Runs};
 use crate::say;
+use crate::tools;
 
 /// Maximum false alarms in 60 runs; proportional for other numbers. Binomial(60, 0.05) exceeds 7
 /// once in a hundred times.
@@ -57,7 +63,8 @@ const MINUTE: &str = "max_time = \"60s\"\nprecision = \"0.5%\"";
 
 /// Counts how often a server seems to differ from itself.
 pub(crate) fn prove(options: Options) -> Result<bool, String> {
-    let outcomes = series(options, &gunicorn(SHORT), &["--quick"])?;
+    let mut kept = Kept::open(None)?;
+    let outcomes = series(options, &gunicorn(SHORT), &["--quick"], &mut kept)?;
     let alarms = outcomes.iter().filter(|o| o.is_different()).count();
     let allowed = ALARMS_MAX_OF_60 / 60.0 * outcomes.len() as f64;
     summary(&outcomes);
@@ -78,8 +85,20 @@ pub(crate) struct Sixty {
     /// Only the servers of which one is slower
     #[arg(long)]
     slower: bool,
+    /// Continue with what is in this file
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
     #[command(flatten)]
     runs: Runs<60>,
+}
+
+/// A comparison that was made.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    version: String,
+    experiment: String,
+    seed: String,
+    outcome: Outcome,
 }
 
 /// Two servers that burn CPU time for each request, the second 1% more of it.
@@ -99,8 +118,10 @@ const SLOWER_RATIO_OFF: f64 = 0.000_1;
 /// Two equal servers, and two that differ by 1%, compared for 60 seconds each.
 pub(crate) fn prove_sixty(wanted: &Sixty) -> Result<bool, String> {
     let options = wanted.runs.into();
-    let equal = wanted.slower || equal_servers(&series(options, &gunicorn(MINUTE), &[])?);
-    let slower = wanted.equal || slower_servers(&series(options, &SLOWER.toml(), &[])?);
+    let mut kept = Kept::open(wanted.keep.as_deref())?;
+    let mut series = |experiment: &str| series(options, experiment, &[], &mut kept);
+    let equal = wanted.slower || equal_servers(&series(&gunicorn(MINUTE))?);
+    let slower = wanted.equal || slower_servers(&series(&SLOWER.toml())?);
     Ok(equal && slower)
 }
 
@@ -145,8 +166,14 @@ fn covers(held: usize, of: usize) -> bool {
     held as f64 >= COVERAGE_MIN * of as f64
 }
 
-fn series(options: Options, experiment: &str, flags: &[&str]) -> Result<Vec<Outcome>, String> {
+fn series(
+    options: Options,
+    experiment: &str,
+    flags: &[&str],
+    kept: &mut Kept<Entry>,
+) -> Result<Vec<Outcome>, String> {
     let tachograph = binary::path()?;
+    let version = tools::version(&tachograph, &["--version"]);
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     say("| run | verdict | ratio | interval | half-width | blocks |");
     say("| --: | --- | --: | --- | --: | --: |");
@@ -154,7 +181,17 @@ fn series(options: Options, experiment: &str, flags: &[&str]) -> Result<Vec<Outc
     for run in 0..options.runs {
         let seed = (options.seed.derive("run", u64::from(run)).0 >> 12).to_string();
         let further = [&["--seed", &seed], flags].concat();
-        let o = run_experiment(&tachograph, folder.path(), experiment, &further, None)?;
+        let known = kept.entries.iter().find(|known| {
+            (&known.version, &*known.experiment, &known.seed) == (&version, experiment, &seed)
+        });
+        let o = match known {
+            Some(known) => known.outcome.clone(),
+            None => run_experiment(&tachograph, folder.path(), experiment, &further, None)?,
+        };
+        if known.is_none() {
+            let (version, experiment) = (version.clone(), experiment.to_owned());
+            kept.add(Entry { version, experiment, seed: seed.clone(), outcome: o.clone() })?;
+        }
         let (cells, width) = (o.cells(), 100.0 * o.half_width());
         say(&format!("| {} | {cells} | {width:.2}% | {} |", run + 1, o.blocks));
         outcomes.push(o);
