@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -16,19 +16,16 @@ use rustix::process::{Pid, kill_process};
 use sd_notify::NotifyState;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::datagrams::{Datagrams, Drops};
+use crate::datagrams::Drops;
 use crate::handover::{Ending, NoSuccessor, Predecessor, Successor};
 use crate::handover_item::{Activation, HandoverItem, ItemKind};
 use crate::http::Shared;
 use crate::ingest::{Ingest, Threads};
-use crate::listener::{LAST_REQUESTS, Listener, all, ended_early};
+use crate::listener::LAST_REQUESTS;
+use crate::listeners::{Listeners, Listening, listener};
 use crate::metrics::Metrics;
-use crate::phase::Phase;
-use crate::places::Places;
 use crate::service::Service;
 use crate::sockets::Bound;
 use crate::unavailable::{Reason, Unavailable};
@@ -42,9 +39,6 @@ const START_MAX: Duration = Duration::from_secs(10);
 
 /// How long systemd is asked to wait for the next word of a start that takes long, in microseconds.
 const WAIT_FOR_START_US: u32 = 60_000_000;
-
-/// How long those may take at least that have begun while others were waited for.
-const NEW_REQUESTS: Duration = Duration::from_secs(1);
 
 /// How long the last batch before a successor takes over may take.
 const LAST_BATCH: Duration = Duration::from_secs(10);
@@ -71,15 +65,6 @@ pub enum Event<'a> {
     },
     /// No other process took over, for this reason; this one goes on.
     NotReplaced(String),
-}
-
-/// A bound socket with its address in the options, and the one that it has.
-struct Listening {
-    service: Service,
-    wanted: Address,
-    address: Address,
-    socket: Bound,
-    given: Activation,
 }
 
 /// Why a round of serving ended.
@@ -305,22 +290,6 @@ fn unwritten(options: &Options, error: String) -> ServeError {
     ServeError::Unwritten { journal: options.journal.clone(), error }
 }
 
-/// A listener of a socket, which continues connections that were accepted before.
-fn listener(
-    options: &Options,
-    service: Service,
-    wanted: Address,
-    given: Activation,
-    socket: Bound,
-    router: Router,
-    adopted: Vec<HandoverItem>,
-) -> Listener {
-    let Options { connections_max, connections_of_sender_max, .. } = *options;
-    let places = Places::new(connections_max, connections_of_sender_max);
-    let access = options.access.clone();
-    Listener { service, wanted, given, socket, router, access, places, adopted }
-}
-
 /// What became of a handover.
 enum HandoverOutcome {
     /// The successor serves.
@@ -502,46 +471,12 @@ async fn serve(
 ) -> Result<Ended, ServeError> {
     let drops = Arc::new(Mutex::new(Vec::new()));
     let router = router(&ingest, &drops);
-    let (phase, phases) = watch::channel(Phase::Run);
-    let (mut http, mut lines) = (JoinSet::new(), JoinSet::new());
-    let (mut addresses, mut own) = (Vec::new(), Vec::new());
-    let Adopted { sockets, connections: mut adopted, predecessor } = adopted;
-    for Listening { service, wanted, address, socket, given } in sockets {
-        if given == Activation::No {
-            own.push(address.clone());
-        }
-        addresses.push(address);
-        let (ingest, phases) = (ingest.clone(), phases.clone());
-        match (service.lines(), socket) {
-            (Some((format, _, way)), socket @ (Bound::Udp(_) | Bound::UnixDatagram(_))) => {
-                let wanted = wanted.to_string();
-                let access = options.access.clone();
-                let datagrams = Datagrams { socket, service, wanted, given, format, way, access };
-                let mut drops = drops.lock().unwrap_or_else(PoisonError::into_inner);
-                drops.extend(Drops::of(&datagrams));
-                lines.spawn(
-                    async move { datagrams.run(ingest, phases).await.into_iter().collect() },
-                );
-            }
-            (known, socket) => {
-                // The first listener of a service continues the connections of all.
-                let mine = |left: &mut HandoverItem| match &left.what {
-                    ItemKind::Socket { .. } => false,
-                    ItemKind::Lines { service: theirs, .. } => *theirs == service,
-                    ItemKind::Http { .. } => service == Service::Http,
-                };
-                let adopted = adopted.extract_if(.., mine).collect();
-                let router = router.clone();
-                let listener = listener(options, service, wanted, given, socket, router, adopted);
-                let tasks = if known.is_some() { &mut lines } else { &mut http };
-                tasks.spawn(listener.run(ingest, phases));
-            }
-        }
-    }
+    let Adopted { sockets, connections, predecessor } = adopted;
+    let mut listeners = Listeners::start(options, sockets, connections, &ingest, &router, &drops);
     for missing in ingest.state.take_missing() {
         tell(Event::Missing(*missing.start(), *missing.end()));
     }
-    tell(Event::Listening(&addresses));
+    tell(Event::Listening(&listeners.addresses));
     // Does nothing without systemd. After a restart the main process has a new id.
     let main = NotifyState::MainPid(std::process::id());
     let _ = sd_notify::notify(&[NotifyState::Ready, main, NotifyState::Status("serving")]);
@@ -549,69 +484,54 @@ async fn serve(
         predecessor.serves();
     }
     let state = ingest.state.clone();
-    let mut result = Ok(());
     loop {
-        // Without one of its threads, the daemon would refuse everything for ever; without one of its
-        // listeners, it would not hear some senders.
-        stops = stops
-            || tokio::select! {
-                stops = signals.stops() => stops,
-                () = state.ended.notified() => true,
-                error = ended_early(&mut http) => {
-                    result = Err(error);
-                    true
-                }
-                error = ended_early(&mut lines) => {
-                    result = Err(error);
-                    true
-                }
-            };
-        if stops {
-            // The receivers are gone only if all tasks have ended.
-            let _ = phase.send(Phase::Stop);
+        let ended = match stops {
+            true => Some(Ok(())),
+            false => tokio::select! {
+                stops = signals.stops() => stops.then_some(Ok(())),
+                // Without one of its threads, the daemon would refuse everything for ever.
+                () = state.ended.notified() => Some(Ok(())),
+                error = listeners.ended_early() => Some(Err(error)),
+            },
+        };
+        if let Some(result) = ended {
             drop(ingest);
-            all(&mut http).await;
-            all(&mut lines).await;
-            remove_sockets(&own);
+            listeners.stop().await;
             return Ok(Ended::Stopped(result));
         }
-        let started = tokio::select! {
-            started = start(&options.program) => started,
-            () = signals.stopped() => {
-                stops = true;
-                continue;
+        match successor(options, &ingest, signals).await {
+            Some(Ok((successor, since))) => {
+                return Ok(Ended::HandsOver(successor, listeners.leave(since).await));
             }
-        };
-        let since = Instant::now();
-        let ready = match started {
-            Ok(successor) => {
-                // Connections are accepted until then.
-                let rest = state.requests.none_takes_long();
-                tokio::select! {
-                    _ = tokio::time::timeout(LAST_REQUESTS, rest) => {}
-                    () = signals.stopped() => {
-                        stops = true;
-                        continue;
-                    }
-                }
-                write_last(&ingest).await.map(|()| successor)
-            }
-            Err(error) => Err(error),
-        };
-        let successor = match ready {
-            Ok(successor) => successor,
-            Err(error) => {
-                tell(Event::NotReplaced(error));
-                continue;
-            }
-        };
-        let until = (since + LAST_REQUESTS).max(Instant::now() + NEW_REQUESTS);
-        let _ = phase.send(Phase::Drain { until });
-        let mut left = all(&mut http).await;
-        let _ = phase.send(Phase::HandOver);
-        left.extend(all(&mut lines).await);
-        return Ok(Ended::HandsOver(successor, left));
+            Some(Err(error)) => tell(Event::NotReplaced(error)),
+            None => stops = true,
+        }
     }
+}
+
+/// A successor, which may take over, and since when it was ready; everything that arrived before has
+/// been written. `None` if the daemon is told to stop meanwhile.
+async fn successor(
+    options: &Options,
+    ingest: &Ingest,
+    signals: &mut Signals,
+) -> Option<Result<(Successor, Instant), String>> {
+    let started = tokio::select! {
+        started = start(&options.program) => started,
+        () = signals.stopped() => return None,
+    };
+    let since = Instant::now();
+    let successor = match started {
+        Ok(successor) => successor,
+        Err(error) => return Some(Err(error)),
+    };
+    // Connections are accepted until then.
+    let rest = ingest.state.requests.none_takes_long();
+    tokio::select! {
+        _ = tokio::time::timeout(LAST_REQUESTS, rest) => {}
+        () = signals.stopped() => return None,
+    }
+    Some(write_last(ingest).await.map(|()| (successor, since)))
 }
 
 /// Starts a successor. One that gets ready after this was dropped is ended.
@@ -639,13 +559,4 @@ async fn write_last(ingest: &Ingest) -> Result<(), String> {
         return Err(format!("the record could not be written ({error})"));
     }
     Ok(())
-}
-
-fn remove_sockets(addresses: &[Address]) {
-    for address in addresses {
-        if let Address::Unix(path) | Address::UnixDatagram(path) = address {
-            // Another process may have removed it.
-            let _ = fs::remove_file(path);
-        }
-    }
 }

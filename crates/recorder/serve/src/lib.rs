@@ -38,6 +38,7 @@ mod in_progress;
 mod influx;
 mod ingest;
 mod listener;
+mod listeners;
 mod local_user;
 mod metrics;
 mod options;

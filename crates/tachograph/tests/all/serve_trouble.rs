@@ -570,6 +570,37 @@ fn an_expiry_that_a_clock_has_moved_to_the_future_is_moved_back() {
 }
 
 #[test]
+fn records_that_the_journal_lacks_are_named_at_the_start() {
+    let place = Place::new();
+    let journal = place.path("journal");
+    let args = ["--no-statsd", "--no-pickle", "--no-graphite", "--write-each", "1h", "--journal"];
+    let args = [&args[..], &[journal.to_str().unwrap()]].concat();
+    for name in ["lost", "kept"] {
+        let daemon = serve(&place, &args, 1);
+        assert_eq!(status(&write(&daemon.at("tcp://", 0), name, 0)), 204);
+        // By SIGKILL.
+        drop(daemon);
+    }
+    let files = std::fs::read_dir(&journal).unwrap().map(|file| file.unwrap().path());
+    let mut files: Vec<_> =
+        files.filter(|file| file.extension() == Some("journal".as_ref())).collect();
+    files.sort();
+    assert_eq!(files.len(), 2, "{files:?}");
+    // As if the disk had lost the end of what the first process wrote.
+    let first = File::options().write(true).open(&files[0]).unwrap();
+    first.set_len(first.metadata().unwrap().len() - 1).unwrap();
+    let daemon = serve(&place, &args, 1);
+    let note = daemon.note().unwrap();
+    assert!(
+        note.contains("the journal lacks its records 1 to 1: none was acknowledged if"),
+        "{note}"
+    );
+    daemon.stop().unwrap();
+    let record = place.path("record.sqlite");
+    assert_eq!(points(record.to_str().unwrap(), &["lost", "kept"]).unwrap(), [0, 50]);
+}
+
+#[test]
 fn an_open_window_does_not_keep_the_journal_full() {
     let place = Place::new();
     let limits = ["--journal-max", "200KiB", "--write-each", "20ms", "--step", "1h"];
