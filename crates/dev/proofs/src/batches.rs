@@ -316,8 +316,22 @@ impl Replay {
         seed: Seed,
         proof: &mut Proof,
     ) -> Result<(), StoreError> {
-        for number in 0..WRITERS {
-            let last = store.last_batch(writer(number))?;
+        let last_batches = |store: &mut dyn Store| -> Result<Vec<u64>, StoreError> {
+            (0..WRITERS).map(|number| store.last_batch(writer(number))).collect()
+        };
+        // PostgreSQL may still commit what a killed program has asked for.
+        let (last, found) = loop {
+            let last = last_batches(store)?;
+            let theirs: Vec<i64> = series(store)?.iter().map(|series| series.id).collect();
+            let found = steps()
+                .into_iter()
+                .map(|retention| store.slots(retention.step, &theirs, i64::MIN, i64::MAX));
+            let found = found.collect::<Result<Vec<_>, _>>()?;
+            if last == last_batches(store)? {
+                break (last, found);
+            }
+        };
+        for (number, last) in last.into_iter().enumerate() {
             for seq in self.applied[number] + 1..=last {
                 let changes = batch(&mut self.memory, &self.series, seed, number, seq)?;
                 let applied = self.memory.apply(writer(number), seq, &changes)?;
@@ -326,12 +340,9 @@ impl Replay {
             self.applied[number] = last;
         }
         proof.applied = self.applied.iter().sum();
-        let theirs = series(store)?;
-        let (ours, theirs): (Vec<i64>, Vec<i64>) =
-            self.series.iter().map(|s| s.id).zip(theirs.iter().map(|s| s.id)).unzip();
-        for retention in steps() {
+        let ours: Vec<i64> = self.series.iter().map(|series| series.id).collect();
+        for (retention, found) in steps().into_iter().zip(found) {
             let wanted = self.memory.slots(retention.step, &ours, i64::MIN, i64::MAX)?;
-            let found = store.slots(retention.step, &theirs, i64::MIN, i64::MAX)?;
             proof.slots += wanted.len() as u64;
             // The series have the same numbers in both, because they were created in the same order;
             // and every area is a sum of integers in the same order, because each writer has its own

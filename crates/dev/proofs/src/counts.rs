@@ -4,6 +4,7 @@
 //! missing, wrong or doubled is found by its slot. After a number of slots a new series follows.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 use series::{SECOND_US, Step};
 use store::{Retention, Selector};
@@ -114,14 +115,26 @@ impl Ledger {
     }
 }
 
-/// Number of missing, surplus or different slots.
-pub(crate) fn differences<K: Ord, V: PartialEq>(
+/// The most slots to print.
+const SHOWN_MAX: u64 = 3;
+
+/// Number of missing, surplus or different slots, of which the first are printed to standard error.
+#[expect(clippy::print_stderr, reason = "without the slots, a failed proof cannot be explained")]
+pub(crate) fn differences<K: Ord + Debug, V: PartialEq + Debug>(
     wanted: &BTreeMap<K, V>,
     found: &BTreeMap<K, V>,
 ) -> u64 {
-    let differing = wanted.iter().filter(|(key, slot)| found.get(key) != Some(slot)).count();
-    let unwanted = found.keys().filter(|key| !wanted.contains_key(key)).count();
-    (differing + unwanted) as u64
+    let mut count = 0;
+    for key in wanted.keys().chain(found.keys().filter(|key| !wanted.contains_key(key))) {
+        let (wanted, found) = (wanted.get(key), found.get(key));
+        if wanted != found {
+            count += 1;
+            if count <= SHOWN_MAX {
+                eprintln!("{key:?}: {found:?} instead of {wanted:?}");
+            }
+        }
+    }
+    count
 }
 
 /// The steps of the stores that are filled and compared.

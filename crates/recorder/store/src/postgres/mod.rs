@@ -140,6 +140,7 @@ impl Postgres {
             if !schema::partitions(session, step_us)?.contains(&kept.partition_of(span_us)) {
                 return Ok(Some(0));
             }
+            session.query(schema::MOVED, &[&schema::part_of(kept, span_us)])?;
             let (left, sealed) = packed::seal(session, kept, span_us, writing)?;
             write::add_unpacked(session, step_us, &left)?;
             Ok(Some(sealed.saturating_sub(left.len() as u64)))

@@ -1,6 +1,6 @@
 //! Packed slots in tables.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use postgres::Row;
 use postgres::types::ToSql;
@@ -8,7 +8,7 @@ use series::{Accumulator, Delta, SlotKey};
 
 use super::link::{Failure, OpenTransaction};
 use super::types::Time;
-use super::{copy, rows};
+use super::{copy, rows, schema};
 use crate::names;
 use crate::packed::{Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
 use crate::plan::{self, Group, RetentionChanges};
@@ -220,7 +220,8 @@ impl Writing {
         })
     }
 
-    /// Looks up what exists in the spans of some groups, if unknown.
+    /// Looks up what exists in the spans of some groups, if unknown; until the end of the transaction,
+    /// nobody packs any of it.
     fn look(
         &mut self,
         session: &mut OpenTransaction<'_>,
@@ -235,6 +236,8 @@ impl Writing {
         if spans.is_empty() {
             return Ok(());
         }
+        let parts: BTreeSet<i64> = spans.iter().map(|us| schema::part_of(kept, *us)).collect();
+        session.query(schema::FOUND, &[&Vec::from_iter(parts)])?;
         let step_us = kept.step().us();
         let starts: Vec<Time> = spans.iter().map(|us| Time::clamped(*us)).collect();
         let ends: Vec<Time> = spans.iter().map(|us| Time::clamped(kept.span_end(*us))).collect();

@@ -117,6 +117,51 @@ fn writers_who_pack_the_same_slots_at_the_same_moment_add_up_in_postgresql() {
     assert_eq!(total(&mut open(), series), 300.0);
 }
 
+#[test]
+fn bounds_that_replace_others_while_these_are_being_packed_replace_them_in_postgresql() {
+    let url = server().database("packed_meanwhile").unwrap();
+    let open = || Postgres::open(&url).unwrap();
+    let (mut store, mut sealing) = (open(), open());
+    let (series, step) = (requests(&mut store), Step::from_secs(10).unwrap());
+    let key = |lane, place: i64| SlotKey { slot_us: place * 10 * SECOND_US, series, lane };
+    let mut apply = |seq, deltas: &[(SlotKey, Delta)]| {
+        let mut changes = Changes::default();
+        deltas.iter().for_each(|(key, delta)| changes.add(step, *key, *delta));
+        store.apply(Writer(1), seq, &changes).unwrap()
+    };
+    let interval = Interval::count(0, 10 * SECOND_US, 10).unwrap();
+    let (_, part) = interval.slots(step).next().unwrap();
+    // One by one, so that they are rows; those of lane 1 are enough to be packed.
+    let rows = [key(0, 0), key(1, 0), key(1, 1), key(1, 2), key(1, 3)];
+    for (seq, key) in (1..).zip(rows) {
+        apply(seq, &[(key, Delta::widen(part))]);
+    }
+    let mut other = Client::connect(&url, NoTls).unwrap();
+    let mut locking = other.transaction().unwrap();
+    locking.batch_execute("SELECT FROM slot_10s WHERE lane = 0 FOR UPDATE").unwrap();
+    let mut waiting = Client::connect(&url, NoTls).unwrap();
+    let mut waiting = || -> i64 {
+        let sql = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        waiting.query_one(sql, &[]).unwrap().get(0)
+    };
+    std::thread::scope(|scope| {
+        // It waits after it has looked where its rows are, and before it replaces bounds.
+        let replaced = Delta::replace_bounds(7.0, 8.0);
+        let applied = scope
+            .spawn(move || apply(6, &[(key(0, 0), Delta::widen(part)), (key(1, 0), replaced)]));
+        while waiting() == 0 {}
+        let sealed = scope.spawn(move || sealing.seal(i64::MAX).unwrap());
+        while waiting() == 1 && !sealed.is_finished() {}
+        drop(locking);
+        assert!(matches!(applied.join().unwrap(), Applied::Now { .. }));
+        assert_eq!(sealed.join().unwrap(), 4);
+    });
+    let found = open().slots(step, &[series], i64::MIN, i64::MAX).unwrap();
+    let bounds = found.iter().find(|(found, _)| *found == key(1, 0)).unwrap().1;
+    assert_eq!((bounds.min(), bounds.max()), (Some(7.0), Some(8.0)));
+}
+
 fn level(store: &mut dyn Store) -> Series {
     store.retain(&[Retention::from_secs(10, None).unwrap()]).unwrap();
     let spec = Spec::new(Kind::Gauge, Step::from_secs(10).unwrap());
