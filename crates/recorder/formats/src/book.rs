@@ -58,12 +58,8 @@ impl Book {
         text: &str,
         read: impl FnOnce() -> Result<SeriesName, Malformed>,
     ) -> Result<Series, Malformed> {
-        let expected = self.latest.and_then(|latest| self.after.get(latest.0 as usize));
-        if let Some(Some((known, series))) = expected
-            && **known == *text
-        {
-            self.latest = Some(*series);
-            return Ok(*series);
+        if let Some(series) = self.expected(text) {
+            return Ok(series);
         }
         let found =
             self.texts.get_key_value(text).map(|(text, series)| (Arc::clone(text), *series));
@@ -82,6 +78,16 @@ impl Book {
             self.after[latest] = Some((text, series));
         }
         Ok(series)
+    }
+
+    /// The number of the series named by `text`, if that is what usually follows the latest text.
+    pub(crate) fn expected(&mut self, text: &str) -> Option<Series> {
+        let (known, series) = self.after.get(self.latest?.0 as usize)?.as_ref()?;
+        if **known != *text {
+            return None;
+        }
+        self.latest = Some(*series);
+        Some(*series)
     }
 
     fn keep(&mut self, text: &str, series: Series) -> Arc<str> {

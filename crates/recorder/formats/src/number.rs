@@ -1,5 +1,7 @@
 //! Numbers in text formats.
 
+use std::num::IntErrorKind;
+
 use series::{Kind, Point, Reading, Refusal};
 
 use crate::{Update, What};
@@ -18,13 +20,14 @@ pub enum Number {
 impl Number {
     /// Parses an integer or decimal, with sign and exponent, or a word for NaN or infinity.
     pub fn parse(text: &str) -> Option<Number> {
-        if let Ok(integer) = text.parse() {
-            return Some(Number::Signed(integer));
+        let float = || text.parse().ok().map(Number::Float);
+        match text.parse() {
+            Ok(integer) => Some(Number::Signed(integer)),
+            Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+                text.parse().ok().map(Number::Unsigned).or_else(float)
+            }
+            Err(_) => float(),
         }
-        if let Ok(integer) = text.parse() {
-            return Some(Number::Unsigned(integer));
-        }
-        text.parse().ok().map(Number::Float)
     }
 
     /// The nearest double.

@@ -153,21 +153,33 @@ impl Batch {
     #[must_use]
     pub fn coarsened(&self, step: Step) -> Batch {
         let mut coarse = Batch::default();
+        let mut slot_us = i64::MIN;
         for (key, delta) in self.iter() {
-            let key = SlotKey { slot_us: step.slot_of(key.slot_us), ..*key };
-            coarse.add(key, delta.coarsened());
+            // Most rows are in the slot of the one before, and a division takes long.
+            let after_us = key.slot_us.wrapping_sub(slot_us);
+            if !(0..step.us()).contains(&after_us) {
+                slot_us = step.slot_of(key.slot_us);
+            }
+            coarse.add(SlotKey { slot_us, ..*key }, delta.coarsened());
         }
         coarse
     }
 
     /// The deltas, ordered by series, lane and slot.
     pub fn iter(&self) -> impl Iterator<Item = (&SlotKey, &Delta)> {
-        let mut rows = self.rows.iter().map(|(key, delta)| (key, delta)).peekable();
-        let mut late = self.late.iter().map(|(InSeries(key), delta)| (key, delta)).peekable();
-        std::iter::from_fn(move || match (rows.peek(), late.peek()) {
-            (Some((a, _)), Some((b, _))) if InSeries(**b) < InSeries(**a) => late.next(),
-            (Some(_), _) => rows.next(),
-            (None, _) => late.next(),
+        let mut rows = self.rows.iter();
+        let mut late = self.late.iter().map(|(InSeries(key), delta)| (key, delta));
+        let mut next_late = late.next();
+        std::iter::from_fn(move || {
+            let is_next = |(late, _): &(&SlotKey, &Delta), rows: &[(SlotKey, Delta)]| {
+                rows.first().is_none_or(|(key, _)| InSeries(**late) < InSeries(*key))
+            };
+            match next_late {
+                Some(row) if is_next(&row, rows.as_slice()) => {
+                    std::mem::replace(&mut next_late, late.next())
+                }
+                _ => rows.next().map(|(key, delta)| (key, delta)),
+            }
         })
     }
 

@@ -107,7 +107,7 @@ pub use counted::CountedTime;
 pub use delta::{Batch, Bounds, Delta, SlotKey, Slots};
 pub use interval::{Cover, Interval, Sense};
 pub use lane::{Lane, Outcome};
-pub use log::{Intervals, Log, Mark, Points};
+pub use log::{Intervals, Log, Mark, Points, nearest_whole};
 pub use point::{Flavor, Gap, Kind, Point, Reading, Spec};
 pub use refusal::{Limits, Refusal, Refusals};
 pub use time::{SECOND_US, Span, Step};

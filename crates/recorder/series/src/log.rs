@@ -38,6 +38,8 @@ pub struct Log {
     bytes: Vec<u8>,
     count: u32,
     before: Before,
+    /// The form of the last level.
+    form: u8,
 }
 
 /// The state that the next update is encoded against.
@@ -80,7 +82,7 @@ impl Log {
     /// Adds a point.
     pub fn push_point(&mut self, point: Point) {
         let (form, number) = match point.reading {
-            Reading::Level(value) => form_of(value),
+            Reading::Level(value) => self.form_of(value),
             Reading::Unsigned(value) => (UNSIGNED, value as i64),
             Reading::Signed(value) => (SIGNED, value),
             Reading::Unknown => (UNKNOWN, self.before.number),
@@ -105,7 +107,7 @@ impl Log {
             (Amount::Count(count), Sense::Add) => (COUNT, count),
             (Amount::Count(count), Sense::Retract) => (RETRACTED, count),
             (Amount::Count(count), Sense::Correct) => (CORRECTED, count),
-            (Amount::Level(value), Sense::Add) => form_of(value),
+            (Amount::Level(value), Sense::Add) => self.form_of(value),
             (Amount::Level(_), Sense::Retract | Sense::Correct) => return false,
         };
         let gap_us = span.start_us().wrapping_sub(self.before.at_us);
@@ -123,6 +125,16 @@ impl Log {
         self.before.length_us = span.us();
         self.count += 1;
         true
+    }
+
+    /// The form that restores a level bit for bit, and its number: that of the level before, if it
+    /// does.
+    fn form_of(&mut self, value: f64) -> (u8, i64) {
+        let forms = [self.form, WHOLE, HUNDREDTHS, THOUSANDTHS];
+        let found = forms.into_iter().find_map(|form| Some((form, number_of(form, value)?)));
+        let (form, number) = found.unwrap_or((BITS, value.to_bits() as i64));
+        self.form = form;
+        (form, number)
     }
 
     fn put_number(&mut self, form: u8, number: i64) {
@@ -312,16 +324,25 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<i64> {
     None
 }
 
-/// The form that restores a level bit for bit, and its number.
-fn form_of(value: f64) -> (u8, i64) {
-    for (form, scale) in [(WHOLE, 1.0), (HUNDREDTHS, 100.0), (THOUSANDTHS, 1_000.0)] {
-        let number = (value * scale).round();
-        if number.abs() <= WHOLE_MAX && (number as i64 as f64 / scale).to_bits() == value.to_bits()
-        {
-            return (form, number as i64);
-        }
-    }
-    (BITS, value.to_bits() as i64)
+/// The number of a level in a form; `None` if the form does not restore it.
+fn number_of(form: u8, value: f64) -> Option<i64> {
+    let scale = match form {
+        WHOLE => 1.0,
+        HUNDREDTHS => 100.0,
+        THOUSANDTHS => 1_000.0,
+        _ => return None,
+    };
+    let number = nearest_whole(value * scale);
+    let exact = (number as i64 as f64 / scale).to_bits() == value.to_bits();
+    (number.abs() <= WHOLE_MAX && exact).then_some(number as i64)
+}
+
+/// The nearest integer of a number; half a unit in its last place from the middle between two, either.
+/// Unlike [`f64::round`], it is no call on processors of which no more is known than that they are
+/// x86-64.
+pub fn nearest_whole(value: f64) -> f64 {
+    // From here on, there are no fractions.
+    if value.abs() < WHOLE_MAX { (value + 0.5_f64.copysign(value)) as i64 as f64 } else { value }
 }
 
 fn level_of(form: u8, number: i64) -> Option<f64> {

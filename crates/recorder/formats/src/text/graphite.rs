@@ -13,19 +13,22 @@ use crate::time::decimal_seconds;
 use crate::{Arrival, FileError, Malformed, Number, Reason, Series, SeriesName, Update};
 
 /// Parses Graphite plaintext.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Graphite {
     kind: Kind,
+    /// The text of a time, and the time: that of the latest line, because many have the same.
+    latest: (String, i64),
 }
 
 impl Graphite {
     /// Values become points of this kind; a kind of intervals is treated as gauge.
     pub fn new(kind: Kind) -> Graphite {
-        Graphite { kind: if is_of_points(kind) { kind } else { Kind::Gauge } }
+        let kind = if is_of_points(kind) { kind } else { Kind::Gauge };
+        Graphite { kind, latest: ("0".to_owned(), 0) }
     }
 
     fn read(
-        self,
+        &mut self,
         line: &str,
         arrival: Arrival,
         out: &mut Out<'_>,
@@ -36,20 +39,49 @@ impl Graphite {
         else {
             return Err(Malformed::NotThreeFields.into());
         };
+        let update = self.update(value, time, arrival)?;
+        let series = out.book.number_of_text(path, || tagged(path, FIELD))?;
+        Ok((series, update))
+    }
+
+    /// The same of a line of the series that is expected next, whose path need not be searched for
+    /// white space. `None` for any other line.
+    fn expected(
+        &mut self,
+        line: &str,
+        arrival: Arrival,
+        out: &mut Out<'_>,
+    ) -> Option<(Series, Update)> {
+        let (path_and_value, time) = line.rsplit_once(' ')?;
+        let (path, value) = path_and_value.rsplit_once(' ')?;
+        let series = out.book.expected(path)?;
+        Some((series, self.update(value, time, arrival).ok()?))
+    }
+
+    fn update(&mut self, value: &str, time: &str, arrival: Arrival) -> Result<Update, Reason> {
         let number = Number::parse(value).ok_or(Malformed::NotANumber)?;
         let at_us = match time {
             "-1" => arrival.or_now_us(),
-            time => decimal_seconds(time).ok_or(Malformed::BadTime)?,
+            time if time == self.latest.0 => self.latest.1,
+            time => {
+                let at_us = decimal_seconds(time).ok_or(Malformed::BadTime)?;
+                self.latest.0.clear();
+                self.latest.0.push_str(time);
+                self.latest.1 = at_us;
+                at_us
+            }
         };
-        let update = number.point(self.kind, at_us)?;
-        let series = out.book.number_of_text(path, || tagged(path, FIELD))?;
-        Ok((series, update))
+        Ok(number.point(self.kind, at_us)?)
     }
 }
 
 impl Parser for Graphite {
     fn line(&mut self, line: &str, arrival: Arrival, to: &mut Out<'_>) -> Result<(), FileError> {
-        match self.read(line, arrival, to) {
+        let read = match self.expected(line, arrival, to) {
+            Some(read) => Ok(read),
+            None => self.read(line, arrival, to),
+        };
+        match read {
             Ok((series, update)) => to.put(series, Ok::<_, Reason>(update)),
             Err(reason) => to.refuse(reason),
         }

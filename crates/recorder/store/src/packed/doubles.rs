@@ -5,6 +5,8 @@
 //! are off by a few units in the last place, which become a second integer ÷ a power of two. Any
 //! other doubles are integers ÷ a power of two, in one or two parts.
 
+use series::nearest_whole;
+
 /// Beyond this an integer may not be exact as a double.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
@@ -59,7 +61,7 @@ fn all(doubles: &[f64], number: impl Fn(f64) -> Option<i64>) -> Option<Vec<i64>>
 
 fn decimal(doubles: &[f64], hints: &[f64]) -> Option<Doubles> {
     let whole = |double: f64, divisor: f64| {
-        let number = (double * divisor).round();
+        let number = nearest_whole(double * divisor);
         let exact = number / divisor == double && number.abs() <= EXACT_MAX;
         exact.then_some(number as i64)
     };
@@ -71,7 +73,7 @@ fn decimal(doubles: &[f64], hints: &[f64]) -> Option<Doubles> {
 
 fn near_decimal(doubles: &[f64], hints: &[f64]) -> Option<Doubles> {
     let near = |double: f64, divisor: f64| {
-        let number = (double * divisor).round();
+        let number = nearest_whole(double * divisor);
         let close = (number / divisor - double).abs() <= double.abs() * NEAR;
         (close && number.abs() <= EXACT_MAX).then_some(number as i64)
     };

@@ -140,20 +140,25 @@ pub(crate) struct Stretch {
     /// Which.
     pub(crate) key: StretchKey,
     step_us: i64,
+    /// Up to the last slot that was changed.
     rows: Vec<Option<Accumulator>>,
 }
 
 impl Stretch {
     /// An empty stretch.
     pub(crate) fn new(kept: &StoredRetention, key: StretchKey) -> Stretch {
-        let rows = vec![None; SPAN_SLOTS as usize];
+        let rows = Vec::with_capacity(SPAN_SLOTS as usize);
         Stretch { key, step_us: kept.step().us(), rows }
     }
 
     /// The position of a slot; `None` if it is outside.
     fn place(&mut self, slot_us: i64) -> Option<&mut Option<Accumulator>> {
         let place = slot_us.checked_sub(self.key.span_us)?.div_euclid(self.step_us);
-        usize::try_from(place).ok().and_then(|place| self.rows.get_mut(place))
+        let place = usize::try_from(place).ok().filter(|place| *place < SPAN_SLOTS as usize)?;
+        if self.rows.len() <= place {
+            self.rows.resize(place + 1, None);
+        }
+        self.rows.get_mut(place)
     }
 
     /// The content of a slot, mutable.

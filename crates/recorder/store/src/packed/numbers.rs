@@ -10,6 +10,10 @@ const BASE: u64 = 127;
 /// The most digits: 127^9 is just below 2^63.
 const DIGITS_MAX: usize = 9;
 
+/// Digits that are taken from 32 bits, because processors divide several such numbers at a time.
+const GROUP_DIGITS: usize = 4;
+const GROUP: u64 = BASE.pow(GROUP_DIGITS as u32);
+
 /// Integers: the smallest of them, and the difference of each from it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Column {
@@ -27,14 +31,16 @@ impl Column {
         let planes = Column::digits_of(numbers.iter().copied())?;
         let mut digits = Vec::with_capacity(planes * numbers.len());
         if planes > 0 {
-            let mut rests: Vec<u64> =
-                numbers.iter().map(|number| number.wrapping_sub(base).unsigned_abs()).collect();
-            for _ in 0..planes {
-                for rest in &mut rests {
-                    digits.push((*rest % BASE) as u8 + 1);
-                    *rest /= BASE;
-                }
+            let differences = numbers.iter().map(|number| number.wrapping_sub(base).unsigned_abs());
+            let mut rests: Vec<u64> = differences.collect();
+            let mut left = planes;
+            while left > GROUP_DIGITS {
+                let group = rests.iter().map(|rest| (rest % GROUP) as u32).collect();
+                push_digits(&mut digits, group, GROUP_DIGITS);
+                rests.iter_mut().for_each(|rest| *rest /= GROUP);
+                left -= GROUP_DIGITS;
             }
+            push_digits(&mut digits, rests.into_iter().map(|rest| rest as u32).collect(), left);
         }
         Some(Column { base, digits })
     }
@@ -106,6 +112,17 @@ impl Column {
         }
         Some(numbers)
     }
+}
+
+/// Appends so many digits of each number, at most [`GROUP_DIGITS`]: all last ones, all second last ones,
+/// and so on.
+fn push_digits(digits: &mut Vec<u8>, mut numbers: Vec<u32>, planes: usize) {
+    let character = |digit: u32| (digit as u8).wrapping_add(1);
+    for _ in 1..planes {
+        digits.extend(numbers.iter().map(|number| character(number % BASE as u32)));
+        numbers.iter_mut().for_each(|number| *number /= BASE as u32);
+    }
+    digits.extend(numbers.into_iter().map(character));
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Packed slots in tables.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{
@@ -29,14 +30,35 @@ fn upsert(table: &str) -> String {
     )
 }
 
-/// The open statement that writes packed rows of one partition: composing and looking up its text
-/// costs more than writing a row.
+/// The statements that find and write packed rows of a step, each by the start of its partition:
+/// composing and looking up their texts costs more than a row.
 #[derive(Default)]
-struct Put<'tx> {
-    open: Option<(i64, CachedStatement<'tx>)>,
+struct Statements<'tx> {
+    find: BTreeMap<i64, CachedStatement<'tx>>,
+    put: BTreeMap<i64, CachedStatement<'tx>>,
 }
 
-impl<'tx> Put<'tx> {
+impl<'tx> Statements<'tx> {
+    /// The packed slots of one series and lane in a span.
+    fn find(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        kept: &StoredRetention,
+        key: StretchKey,
+    ) -> Result<Option<Stretch>> {
+        let statement = match self.find.entry(kept.partition_of(key.span_us)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let (columns, table) = (columns(), table_of(kept, key.span_us));
+                new.insert(tx.prepare_cached(&format!(
+                    "SELECT {columns} FROM {table} WHERE span_us = ?1 AND series = ?2 AND lane = ?3"
+                ))?)
+            }
+        };
+        let key_of_row = params![key.span_us, key.series, key.lane];
+        statement.query_row(key_of_row, |row| unpacked(row, kept, key)).optional()
+    }
+
     /// Writes a packed row; replaces an existing one.
     fn put(
         &mut self,
@@ -45,12 +67,10 @@ impl<'tx> Put<'tx> {
         key: StretchKey,
         packed: &Packed,
     ) -> Result<()> {
-        let start_us = kept.partition_of(key.span_us);
-        let statement = match &mut self.open {
-            Some((known_us, statement)) if *known_us == start_us => statement,
-            open => {
-                let statement = tx.prepare_cached(&upsert(&table_of(kept, key.span_us)))?;
-                &mut open.insert((start_us, statement)).1
+        let statement = match self.put.entry(kept.partition_of(key.span_us)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                new.insert(tx.prepare_cached(&upsert(&table_of(kept, key.span_us)))?)
             }
         };
         let head = [key.span_us, key.series, key.lane.into(), FORMAT, packed.first, packed.count];
@@ -116,19 +136,6 @@ fn unpacked(row: &Row<'_>, kept: &StoredRetention, key: StretchKey) -> Result<St
     let packed = packed(row)?;
     packed.unpack(&mut stretch).map_err(|cause| broken(3, cause))?;
     Ok(stretch)
-}
-
-/// The packed slots of one series and lane in a span.
-fn find(db: &Connection, kept: &StoredRetention, key: StretchKey) -> Result<Option<Stretch>> {
-    let sql = format!(
-        "SELECT {} FROM {} WHERE span_us = ?1 AND series = ?2 AND lane = ?3",
-        columns(),
-        table_of(kept, key.span_us)
-    );
-    let mut statement = db.prepare_cached(&sql)?;
-    let found = statement
-        .query_row(params![key.span_us, key.series, key.lane], |row| unpacked(row, kept, key));
-    found.optional()
 }
 
 /// The packed stretches of a series in those spans of a partition that overlap a range.
@@ -320,7 +327,7 @@ pub(super) fn add<'p>(
 ) -> Result<Vec<(&'p SlotKey, &'p Delta)>> {
     let kept = &part.kept;
     let mut rows = Vec::new();
-    let mut put = Put::default();
+    let mut statements = Statements::default();
     let mut laned = tx.prepare_cached("UPDATE series SET laned = 1 WHERE id = ?1 AND NOT laned")?;
     let mut written_to = i64::MIN;
     for group in part.groups() {
@@ -330,7 +337,7 @@ pub(super) fn add<'p>(
             laned.execute([key.series])?;
         }
         let there = writing.there(tx, kept, key)?;
-        let known = if there.packed { find(tx, kept, key)? } else { None };
+        let known = if there.packed { statements.find(tx, kept, key)? } else { None };
         let worth = packing.admits(group.rows.len(), group.places(kept.step()));
         let (was_packed, mut stretch) = match known {
             Some(stretch) => (true, stretch),
@@ -344,7 +351,7 @@ pub(super) fn add<'p>(
             take_rows(tx, kept, &mut stretch)?;
         }
         change(&mut stretch, &group, over)?;
-        store(tx, kept, &stretch, was_packed, &mut put)?;
+        store(tx, kept, &stretch, was_packed, &mut statements)?;
     }
     let series = writing.written_to.entry(kept.step().us()).or_insert(i64::MIN);
     *series = written_to.max(*series);
@@ -373,10 +380,10 @@ fn store<'tx>(
     kept: &StoredRetention,
     stretch: &Stretch,
     was_packed: bool,
-    put: &mut Put<'tx>,
+    statements: &mut Statements<'tx>,
 ) -> Result<bool> {
     if let Some(packed) = stretch.pack() {
-        put.put(tx, kept, stretch.key, &packed)?;
+        statements.put(tx, kept, stretch.key, &packed)?;
         return Ok(true);
     }
     if was_packed {
@@ -441,13 +448,13 @@ pub(super) fn seal(
         let key = StretchKey { span_us, series: row.get(0)?, lane: row.get(1)? };
         Ok((key, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?))
     })?;
-    let (mut sealed, mut put) = (0, Put::default());
+    let (mut sealed, mut statements) = (0, Statements::default());
     for found in found.collect::<Result<Vec<_>>>()? {
         let (key, slots, places) = found;
         if packing.admits(slots as usize, places as usize) {
             let mut stretch = Stretch::new(kept, key);
             let taken = take_rows(tx, kept, &mut stretch)?;
-            sealed += if store(tx, kept, &stretch, false, &mut put)? { taken } else { 0 };
+            sealed += if store(tx, kept, &stretch, false, &mut statements)? { taken } else { 0 };
         }
     }
     Ok(sealed)
