@@ -5,6 +5,7 @@ mod error;
 mod lanes;
 mod link;
 mod packed;
+mod partition_locks;
 mod read;
 mod requests;
 mod rows;
@@ -140,7 +141,7 @@ impl Postgres {
             if !schema::partitions(session, step_us)?.contains(&kept.partition_of(span_us)) {
                 return Ok(Some(0));
             }
-            session.query(schema::MOVED, &[&schema::part_of(kept, span_us)])?;
+            session.query(partition_locks::ALONE, &[&partition_locks::part_of(kept, span_us)])?;
             let (left, sealed) = packed::seal(session, kept, span_us, writing)?;
             write::add_unpacked(session, step_us, &left)?;
             Ok(Some(sealed.saturating_sub(left.len() as u64)))

@@ -8,7 +8,7 @@ use series::{Accumulator, Delta, SlotKey};
 
 use super::link::{Failure, OpenTransaction};
 use super::types::Time;
-use super::{copy, rows, schema};
+use super::{copy, partition_locks, rows};
 use crate::names;
 use crate::packed::{Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
 use crate::plan::{self, Group, RetentionChanges};
@@ -236,8 +236,9 @@ impl Writing {
         if spans.is_empty() {
             return Ok(());
         }
-        let parts: BTreeSet<i64> = spans.iter().map(|us| schema::part_of(kept, *us)).collect();
-        session.query(schema::FOUND, &[&Vec::from_iter(parts)])?;
+        let parts: BTreeSet<i64> =
+            spans.iter().map(|us| partition_locks::part_of(kept, *us)).collect();
+        session.query(partition_locks::SHARED, &[&Vec::from_iter(parts)])?;
         let step_us = kept.step().us();
         let starts: Vec<Time> = spans.iter().map(|us| Time::clamped(*us)).collect();
         let ends: Vec<Time> = spans.iter().map(|us| Time::clamped(kept.span_end(*us))).collect();
