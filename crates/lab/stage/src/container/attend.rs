@@ -11,8 +11,8 @@ use bollard::container::LogOutput;
 use bollard::errors::Error as ClientError;
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, EndpointIpamConfig, EndpointSettings,
-    HealthConfig, HealthStatusEnum, HostConfig, Ipam, IpamConfig, NetworkCreateRequest,
-    NetworkingConfig, PortBinding, ResourcesUlimits,
+    HealthConfig, HealthStatusEnum, HostConfig, Ipam, IpamConfig, Mount, MountType,
+    NetworkCreateRequest, NetworkingConfig, PortBinding, ResourcesUlimits,
 };
 use bollard::query_parameters::{
     CreateContainerOptions, InspectContainerOptions, LogsOptionsBuilder, StartContainerOptions,
@@ -328,8 +328,8 @@ fn description(
     let is_host = options.image == Image::Host;
     let mut read_only = if is_host { image::mounts() } else { folders("PYTHONPATH").collect() };
     read_only.extend(options.read_only.iter().cloned());
-    let binds = read_only.iter().map(|folder| bind(folder, "ro"));
-    let binds = binds.chain(options.volumes.iter().map(|folder| bind(folder, "rw"))).collect();
+    let mounts = read_only.iter().map(|folder| mount(folder, true));
+    let mounts = mounts.chain(options.volumes.iter().map(|folder| mount(folder, false)));
     // Another image has its own programs in its own folders.
     let path = is_host.then_some("PATH");
     let names = PASSED.into_iter().chain(path).chain(options.env.iter().map(String::as_str));
@@ -374,7 +374,7 @@ fn description(
         networking_config: endpoint
             .map(|endpoints| NetworkingConfig { endpoints_config: Some(endpoints) }),
         host_config: Some(HostConfig {
-            binds: Some(binds),
+            mounts: Some(mounts.collect()),
             network_mode: Some(mode.to_owned()),
             port_bindings: Some(published.collect()),
             cpuset_cpus: Some(own_cpus()),
@@ -406,9 +406,18 @@ fn own_limits() -> Vec<ResourcesUlimits> {
         .to_vec()
 }
 
-fn bind(folder: &Path, access: &str) -> String {
-    let folder = folder.display();
-    format!("{folder}:{folder}:{access}")
+/// A folder of the host at the same path. The engine refuses it if it is not there; as one of `binds`,
+/// it would be created, and so would the folder of a run that is killed and cleared away while the
+/// engine still makes its container.
+fn mount(folder: &Path, read_only: bool) -> Mount {
+    let path = Some(folder.display().to_string());
+    Mount {
+        target: path.clone(),
+        source: path,
+        typ: Some(MountType::BIND),
+        read_only: Some(read_only),
+        ..Mount::default()
+    }
 }
 
 fn labels() -> HashMap<String, String> {
@@ -485,9 +494,13 @@ mod tests {
         let body = description(&options(Network::Published(vec![(8001, 8000)])), image(), None);
         let body = serde_json::to_value(body).unwrap();
         let host = &body["HostConfig"];
-        let binds: Vec<String> = serde_json::from_value(host["Binds"].clone()).unwrap();
-        assert!(binds.contains(&"/files:/files:ro".to_owned()), "{binds:?}");
-        assert!(binds.contains(&"/shared:/shared:rw".to_owned()), "{binds:?}");
+        assert!(host["Binds"].is_null(), "the engine would create folders that are not there");
+        for (folder, read_only) in [("/files", true), ("/shared", false)] {
+            let mount = serde_json::json!({
+                "Type": "bind", "Source": folder, "Target": folder, "ReadOnly": read_only,
+            });
+            assert!(host["Mounts"].as_array().unwrap().contains(&mount), "{host}");
+        }
         assert_eq!(host["NetworkMode"], "bridge");
         assert_eq!(host["SecurityOpt"], serde_json::json!(["seccomp=unconfined"]));
         assert_eq!(

@@ -137,6 +137,27 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_the_series_that_is_expected_is_read_like_any_other() {
+        let known = "a Gauge 1 @1767225600";
+        for (line, shown) in [
+            ("a 5 1430701282", "a Gauge 5 @1430701282"),
+            ("a 5 1430701282 ", "a Gauge 5 @1430701282"),
+            ("a  5\t1430701282", "a Gauge 5 @1430701282"),
+            ("a\t5 1430701282", "a Gauge 5 @1430701282"),
+            ("a 5 0", "a Gauge 5 @0"),
+            ("a 5 -1", "a Gauge 5 @1767225600"),
+            ("a 5 ", "! not_three_fields"),
+            ("a  5", "! not_three_fields"),
+            ("a 5 6 1430701282", "! not_three_fields"),
+            ("a five 1430701282", "! bad_number"),
+            ("a 5 soon", "! bad_time"),
+        ] {
+            let lines = format!("a 1 -1\na 1 -1\n{line}");
+            assert_eq!(graphite(&lines), format!("{known}, {known}, {shown}"), "{line:?}");
+        }
+    }
+
+    #[test]
     fn malformed_lines_have_their_reason() {
         for (line, shown) in [
             ("a 1", "! not_three_fields"),
