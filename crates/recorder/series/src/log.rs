@@ -337,9 +337,8 @@ fn number_of(form: u8, value: f64) -> Option<i64> {
     (number.abs() <= WHOLE_MAX && exact).then_some(number as i64)
 }
 
-/// The nearest integer of a number; half a unit in its last place from the middle between two, either.
-/// Unlike [`f64::round`], it is no call on processors of which no more is known than that they are
-/// x86-64.
+/// The integer nearest to a number, or either of the two if it is within rounding of the middle. Unlike
+/// [`f64::round`], it needs no call of a library on x86-64 without SSE4.1, for which we compile.
 pub fn nearest_whole(value: f64) -> f64 {
     // From here on, there are no fractions.
     if value.abs() < WHOLE_MAX { (value + 0.5_f64.copysign(value)) as i64 as f64 } else { value }

@@ -220,8 +220,8 @@ impl Writing {
         })
     }
 
-    /// Looks up what exists in the spans of some groups, if unknown; until the end of the transaction,
-    /// nobody packs any of it.
+    /// Looks up what exists in the spans of some groups, if unknown. Until this transaction ends,
+    /// no other one can pack rows of their partitions.
     fn look(
         &mut self,
         session: &mut OpenTransaction<'_>,

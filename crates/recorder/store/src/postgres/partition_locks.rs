@@ -1,8 +1,9 @@
 //! The locks of partitions.
 //!
-//! Writers of slots share those of the partitions that they write to, and whoever packs rows holds
-//! that of their partition alone: a writer that has seen rows must find them where they were, because
-//! bounds that replace others would only be merged with them in another place.
+//! A transaction that writes slots shares the locks of their partitions; one that packs rows takes
+//! the lock of their partition exclusively. Otherwise rows could become packed after a writer has
+//! looked for them: it would insert a new row, and new bounds would be merged with those in the packed
+//! row instead of replacing them.
 
 use crate::stored_retention::StoredRetention;
 
