@@ -44,7 +44,7 @@ pub(super) fn table(step_us: i64) -> String {
         "CREATE TABLE IF NOT EXISTS {table} (
              span timestamptz NOT NULL, series bigint NOT NULL, lane integer NOT NULL,
              {},
-             PRIMARY KEY (span, series, lane)
+             PRIMARY KEY (series, span, lane)
          ) PARTITION BY RANGE (span);
          ALTER TABLE {table} {};",
         columns.join(", "),
@@ -389,7 +389,7 @@ fn take_rows(
 
 impl Writing {
     /// The packed rows that there are of some stretches, which are to be changed: locked, or
-    /// deleted to be written slot.
+    /// deleted to be written anew.
     fn known(
         &mut self,
         session: &mut OpenTransaction<'_>,
@@ -588,7 +588,7 @@ fn insert(kept: &StoredRetention, replace: bool) -> String {
     format!(
         "INSERT INTO {} (span, series, lane, {})
          SELECT * FROM unnest($1::timestamptz[], $2::bigint[], $3::integer[], {})
-         ON CONFLICT (span, series, lane) DO {conflict} RETURNING span, series, lane",
+         ON CONFLICT (series, span, lane) DO {conflict} RETURNING span, series, lane",
         names::packed(kept.step().us()),
         names.join(", "),
         arrays.join(", ")

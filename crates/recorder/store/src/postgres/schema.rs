@@ -202,7 +202,12 @@ fn make_partition(
 ) -> Result<(), Failure> {
     let step_us = kept.step().us();
     let (slots, packed) = (names::slot(step_us), names::packed(step_us));
-    attach(session, kept, start_us, &slots, &names::partition(step_us, start_us))?;
+    let partition = names::partition(step_us, start_us);
+    attach(session, kept, start_us, &slots, &partition)?;
+    // A slot's row is changed with every batch until the slot has passed, and so are its neighbours.
+    // With room for as many new versions beside the old ones, the indexes need not change.
+    let room = format!("ALTER TABLE {partition} SET (fillfactor = 50)");
+    session.transaction.batch_execute(&room)?;
     attach(session, kept, start_us, &packed, &names::packed_partition(step_us, start_us))?;
     session.execute("INSERT INTO slot_partition VALUES ($1, $2)", &[&step_us, &start_us])?;
     Ok(())

@@ -47,6 +47,7 @@ CREATE TABLE lane_run (
     states bytea NOT NULL,
     PRIMARY KEY (first, lane)
 );
+ALTER TABLE lane_run ALTER states SET STORAGE EXTERNAL; -- rewritten with every batch, and hardly compressible
 
 CREATE TABLE writer (
     id  uuid PRIMARY KEY,

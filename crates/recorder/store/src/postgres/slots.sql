@@ -10,14 +10,15 @@ CREATE TABLE IF NOT EXISTS $slot (
     last_us     bigint,                     -- the latest update, since 1970
     last_val    double precision,
     approximate boolean NOT NULL,           -- vmin, vmax and the latest may be those of what was taken back
-    PRIMARY KEY (slot, series, lane)
+    PRIMARY KEY (series, slot, lane)
 ) PARTITION BY RANGE (slot);
 
-CREATE INDEX IF NOT EXISTS $slot_series ON $slot (series, slot);
+-- Many rows have the same time, of which PostgreSQL keeps one copy for all of them.
+CREATE INDEX IF NOT EXISTS $slot_time ON $slot (slot);
 
 -- The same slots once they no longer change, many in a row; see docs/packing.md.
 $packed_table
-CREATE INDEX IF NOT EXISTS $packed_series ON $packed (series, span);
+CREATE INDEX IF NOT EXISTS $packed_time ON $packed (span);
 
 -- All slots, packed or not. A slot lies less than a span after "span".
 CREATE OR REPLACE VIEW $stored AS

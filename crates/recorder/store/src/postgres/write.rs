@@ -23,12 +23,15 @@ pub(super) fn series(
     wanted: &[NewSeries],
     limit: &SeriesLimit,
 ) -> Result<Vec<Result<Series, NotMade>>, Failure> {
+    let before = latest(session)?;
     let mut known = known(session, wanted)?;
     let mut refused: HashMap<&Identity, NotMade> = HashMap::new();
     if wanted.iter().any(|wanted| !known.contains_key(&wanted.identity)) {
         // One at a time, so that the limit holds.
         session.transaction.batch_execute("LOCK TABLE series IN SHARE ROW EXCLUSIVE MODE")?;
-        known = self::known(session, wanted)?;
+        if latest(session)? != before {
+            known = self::known(session, wanted)?;
+        }
         let mut new: Vec<&NewSeries> = Vec::new();
         let mut seen: HashSet<&Identity> = HashSet::new();
         let kept = schema::retentions(session)?;
@@ -51,14 +54,19 @@ pub(super) fn series(
                 }
             }
         }
-        make(session, &new)?;
-        known = self::known(session, wanted)?;
+        known.extend(make(session, &new)?);
     }
     let answer = |wanted: &NewSeries| match known.get(&wanted.identity) {
         Some(series) => Ok(series.clone()),
         None => Err(refused.get(&wanted.identity).copied().unwrap_or(NotMade::Name)),
     };
     Ok(wanted.iter().map(answer).collect())
+}
+
+/// The number of the latest series; 0 without any.
+fn latest(session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
+    let rows = session.query("SELECT coalesce(max(id), 0) FROM series", &[])?;
+    rows.first().map_or(Ok(0), |row| Ok(row.try_get(0)?))
 }
 
 /// The existing ones of these series.
@@ -84,10 +92,20 @@ fn known(
     rows.iter().map(|row| read::series(row).map(|s| (s.identity.clone(), s))).collect()
 }
 
-fn make(session: &mut OpenTransaction<'_>, new: &[&NewSeries]) -> Result<(), Failure> {
+/// Creates series.
+fn make(
+    session: &mut OpenTransaction<'_>,
+    new: &[&NewSeries],
+) -> Result<Vec<(Identity, Series)>, Failure> {
     if new.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
+    let ids = session.query(
+        "SELECT nextval((SELECT pg_get_serial_sequence('series', 'id')::regclass))
+         FROM generate_series(1, $1)",
+        &[&i32::try_from(new.len()).map_err(|e| Failure::Value(e.to_string()))?],
+    )?;
+    let ids = ids.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
     let words = |of: fn(&NewSeries) -> &str| new.iter().map(|n| of(n)).collect::<Vec<&str>>();
     let numbers = |of: fn(&NewSeries) -> i64| new.iter().map(|n| of(n)).collect::<Vec<i64>>();
     let tags = new.iter().map(|n| serde_json::to_string(&n.identity.tags));
@@ -102,17 +120,17 @@ fn make(session: &mut OpenTransaction<'_>, new: &[&NewSeries]) -> Result<(), Fai
     let rrds = new.iter().map(|n| n.rrd.as_ref().map(serde_json::to_string).transpose());
     let rrds: Vec<Option<String>> = rrds.collect::<Result<_, _>>()?;
     session.execute(
-        "INSERT INTO series (measurement, field, tags, kind, flow, step_us, heartbeat_us,
+        "INSERT INTO series (id, measurement, field, tags, kind, flow, step_us, heartbeat_us,
                              lateness_us, rmin, rmax, xff, rrd)
-         SELECT measurement, field, tags::jsonb, kind, flow, step_us, heartbeat_us,
+         SELECT id, measurement, field, tags::jsonb, kind, flow, step_us, heartbeat_us,
                 lateness_us, rmin, rmax, xff, rrd
-         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::bigint[],
-                     $7::bigint[], $8::bigint[], $9::double precision[], $10::double precision[],
-                     $11::double precision[], $12::text[])
-              WITH ORDINALITY AS w (measurement, field, tags, kind, flow, step_us, heartbeat_us,
-                                    lateness_us, rmin, rmax, xff, rrd, place)
-         ORDER BY place",
+         FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[],
+                     $7::bigint[], $8::bigint[], $9::bigint[], $10::double precision[],
+                     $11::double precision[], $12::double precision[], $13::text[])
+              AS w (id, measurement, field, tags, kind, flow, step_us, heartbeat_us, lateness_us,
+                    rmin, rmax, xff, rrd)",
         &[
+            &ids,
             &words(|n| &n.identity.measurement),
             &words(|n| &n.identity.field),
             &tags,
@@ -127,7 +145,11 @@ fn make(session: &mut OpenTransaction<'_>, new: &[&NewSeries]) -> Result<(), Fai
             &rrds,
         ],
     )?;
-    Ok(())
+    let made = |(new, id): (&&NewSeries, i64)| {
+        let NewSeries { identity, spec, xff, rrd } = (*new).clone();
+        (identity.clone(), Series { id, identity, spec, xff, rrd })
+    };
+    Ok(new.iter().zip(ids).map(made).collect())
 }
 
 /// Finds or creates lanes.
@@ -381,7 +403,7 @@ fn upsert(step_us: i64, bounds: Bounds) -> String {
                  $4::double precision[], $5::bigint[], $6::double precision[],
                  $7::double precision[], $8::bigint[], $9::bigint[], $10::double precision[],
                  $11::boolean[])
-             ON CONFLICT (slot, series, lane) DO UPDATE SET
+             ON CONFLICT (series, slot, lane) DO UPDATE SET
                  integral = s.integral + excluded.integral,
                  covered_us = s.covered_us + excluded.covered_us,
                  n = s.n + excluded.n,
