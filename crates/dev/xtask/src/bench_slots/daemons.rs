@@ -32,6 +32,10 @@ const WHISPER_POINT: u64 = 12;
 /// Slots of a file of carbon-cache.
 const WHISPER_SLOTS: u64 = 17_280;
 
+/// What a packed row of minutes covers. Lines are moved by multiples of it, so that every run has as
+/// many packed rows and hours.
+const SPAN_S: u64 = 180 * 60;
+
 /// Sends a file over one connection, and stops the daemon, which writes everything to the record.
 pub(super) fn serve(load: &Load, folder: &Path, make: Make) -> Result<Filled, Unfilled> {
     let database = make(folder)?;
@@ -132,14 +136,14 @@ fn into_files(
     Ok(Filled::new(load.points, wall_s, cpu_s, bytes))
 }
 
-/// The lines of an import, with the last one now: a daemon drops slots that are older than it keeps
-/// them (10 s for a day), and whisper takes no older points.
+/// The lines of an import, the last one within [`SPAN_S`] of now: a daemon drops slots that are older
+/// than it keeps them (10 s for a day), and whisper takes no older points.
 fn recent_lines(load: &Load, folder: &Path) -> Result<PathBuf, Unfilled> {
     let (lines, recent) = (folder.join("lines.txt"), folder.join("recent.txt"));
     text::write(load, &lines, text::Order::Arrival, 0..load.each())?;
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|e| e.to_string())?.as_secs();
     let last_s = load.at_ms(load.each() - 1) / 1_000;
-    let shift_s = (now_s - last_s) / STEP_S * STEP_S;
+    let shift_s = (now_s - last_s) / SPAN_S * SPAN_S;
     let mut to = BufWriter::with_capacity(1 << 20, File::create(&recent)?);
     for line in BufReader::new(File::open(&lines)?).lines() {
         let line = line?;
