@@ -90,6 +90,15 @@ impl Book {
         Some(*series)
     }
 
+    /// The series whose text usually follows the latest one, and the rest of a line behind it and a
+    /// space, if the line begins so.
+    pub(crate) fn expected_in<'t>(&mut self, line: &'t str) -> Option<(Series, &'t str)> {
+        let (known, series) = self.after.get(self.latest?.0 as usize)?.as_ref()?;
+        let rest = line.strip_prefix(&**known)?.strip_prefix(' ')?;
+        self.latest = Some(*series);
+        Some((*series, rest))
+    }
+
     fn keep(&mut self, text: &str, series: Series) -> Arc<str> {
         self.texts_bytes += text.len();
         if self.texts.len() >= self.limit.saturating_mul(2) || self.texts_bytes > self.bytes_max {

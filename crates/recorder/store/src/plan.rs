@@ -134,8 +134,17 @@ impl<'a> Plan<'a> {
                     expired += u64::from(!kept);
                 }
             }
-            for part in parts.iter_mut().filter(|part| follows(part)) {
-                part.take(batch, own, kept);
+            let mut whole = None;
+            for place in 0..parts.len() {
+                let (finer, coarser) = parts.split_at_mut(place);
+                let Some(part) = coarser.first_mut().filter(|part| follows(part)) else { continue };
+                // The slots of a finer retention have the same sums, and are fewer.
+                let summed = whole.and_then(|place: usize| finer.get(place));
+                let summed = summed.filter(|f| f.kept.step().divides(part.kept.step()));
+                let from = summed.map_or(batch, |finer| &finer.rows);
+                if part.take(batch, from, own, kept) && changes.slots.len() == 1 {
+                    whole = Some(place);
+                }
             }
         }
         parts.retain(|part| !part.rows.is_empty());
@@ -144,14 +153,21 @@ impl<'a> Plan<'a> {
 }
 
 impl<'a> RetentionChanges<'a> {
-    /// Adds the changes from a batch of the step of `own` to this retention.
-    fn take(&mut self, batch: &'a Batch, own: &StoredRetention, kept: &[StoredRetention]) {
+    /// Adds the changes from a batch of the step of `own` to this retention, summed up from a batch
+    /// with the same changes, perhaps of a coarser step; whether these are all its changes.
+    fn take(
+        &mut self,
+        batch: &'a Batch,
+        from: &Batch,
+        own: &StoredRetention,
+        kept: &[StoredRetention],
+    ) -> bool {
         let step = self.kept.step();
         if step == own.step() {
             return self.take_rows(Cow::Borrowed(batch));
         }
         debug_assert!(own.step().divides(step), "a slot lies in one slot of a coarser step");
-        self.take_rows(Cow::Owned(batch.coarsened(step)));
+        let is_whole = self.take_rows(Cow::Owned(from.coarsened(step)));
         for (key, _) in batch.iter().filter(|(_, delta)| delta.bounds == Bounds::Replace) {
             let key = SlotKey { slot_us: step.slot_of(key.slot_us), ..*key };
             // The nearest finer step, whose own bounds were recomputed before.
@@ -163,18 +179,21 @@ impl<'a> RetentionChanges<'a> {
                 self.recomputed.insert(RecomputedSlot { key, from_step_us: from.step().us() });
             }
         }
+        is_whole
     }
 
-    fn take_rows(&mut self, batch: Cow<'a, Batch>) {
+    /// Adds the rows that have not expired; whether they are all of the batch, and all there are.
+    fn take_rows(&mut self, batch: Cow<'a, Batch>) -> bool {
         let horizon_us = self.kept.horizon_us;
         if self.rows.is_empty() && batch.iter().all(|(key, _)| key.slot_us >= horizon_us) {
             self.rows = batch;
-            return;
+            return true;
         }
         let rows = self.rows.to_mut();
         for (key, delta) in batch.iter().filter(|(key, _)| key.slot_us >= horizon_us) {
             rows.add(*key, *delta);
         }
+        false
     }
 }
 

@@ -10,7 +10,7 @@ use super::recent::{Believed, Place, Recent, STREAM_LANE};
 use crate::unstored::Unstored;
 
 /// A piece ends with the series in which it reaches this many updates.
-const PIECE: usize = 10_000;
+const PIECE: usize = 30_000;
 
 /// A piece ends within a series after this many updates.
 const PIECE_MAX: usize = 40_000;

@@ -39,39 +39,43 @@ impl Graphite {
         else {
             return Err(Malformed::NotThreeFields.into());
         };
-        let update = self.update(value, time, arrival)?;
+        let number = Number::parse(value).ok_or(Malformed::NotANumber)?;
+        let update = number.point(self.kind, self.time(time, arrival)?)?;
         let series = out.book.number_of_text(path, || tagged(path, FIELD))?;
         Ok((series, update))
     }
 
-    /// The same of a line of the series that is expected next, whose path need not be searched for
-    /// white space. `None` for any other line.
+    /// The same of a line of the series that is expected next, often with the time of the latest line:
+    /// then only the value need be read. `None` for any other line.
     fn expected(
         &mut self,
         line: &str,
         arrival: Arrival,
         out: &mut Out<'_>,
     ) -> Option<(Series, Update)> {
-        let (path_and_value, time) = line.rsplit_once(' ')?;
-        let (path, value) = path_and_value.rsplit_once(' ')?;
-        let series = out.book.expected(path)?;
-        Some((series, self.update(value, time, arrival).ok()?))
-    }
-
-    fn update(&mut self, value: &str, time: &str, arrival: Arrival) -> Result<Update, Reason> {
-        let number = Number::parse(value).ok_or(Malformed::NotANumber)?;
-        let at_us = match time {
-            "-1" => arrival.or_now_us(),
-            time if time == self.latest.0 => self.latest.1,
-            time => {
-                let at_us = decimal_seconds(time).ok_or(Malformed::BadTime)?;
-                self.latest.0.clear();
-                self.latest.0.push_str(time);
-                self.latest.1 = at_us;
-                at_us
+        let (series, rest) = out.book.expected_in(line)?;
+        let before_latest = rest.strip_suffix(self.latest.0.as_str());
+        let (value, at_us) = match before_latest.and_then(|value| value.strip_suffix(' ')) {
+            Some(value) => (value, self.latest.1),
+            None => {
+                let (value, time) = rest.split_once(' ')?;
+                (value, self.time(time, arrival).ok()?)
             }
         };
-        Ok(number.point(self.kind, at_us)?)
+        Some((series, Number::parse(value)?.point(self.kind, at_us).ok()?))
+    }
+
+    /// A time, in microseconds since 1970.
+    fn time(&mut self, text: &str, arrival: Arrival) -> Result<i64, Malformed> {
+        if text == "-1" {
+            return Ok(arrival.or_now_us());
+        }
+        if text != self.latest.0 {
+            self.latest.1 = decimal_seconds(text).ok_or(Malformed::BadTime)?;
+            self.latest.0.clear();
+            self.latest.0.push_str(text);
+        }
+        Ok(self.latest.1)
     }
 }
 
