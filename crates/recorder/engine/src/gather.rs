@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use formats::text::Windowed;
 use formats::{Book, Malformed, Reason, Update, What};
-use series::{Interval, Kind, Lane, Refusal, Sense, Spec, rrd};
+use series::{Interval, Kind, Lane, Point, Refusal, Sense, Spec, rrd};
 use store::{NewSeries, NotMade, Series, SeriesLimit, Store, StoreError};
 
 use crate::advance::Advance;
@@ -273,10 +273,14 @@ impl Gatherer {
 
     /// Whether an update may make a count too large to be exact ([`Head::is_large`]).
     pub fn is_large(&self, placed: &Placed) -> bool {
-        match &placed.update.what {
+        self.is_large_update(placed.series, &placed.update)
+    }
+
+    fn is_large_update(&self, series: formats::Series, update: &Update) -> bool {
+        match &update.what {
             What::Interval(interval) => Head::is_large_interval(interval),
             What::Point(point) => {
-                let place = || self.takes(placed.series, placed.update.kind);
+                let place = || self.takes(series, update.kind);
                 Head::may_be_large(point)
                     && place().is_ok_and(|place| self.head.is_large(place, point))
             }
@@ -311,16 +315,7 @@ impl Gatherer {
     fn add(&mut self, placed: &Placed) -> Result<(), Reason> {
         let place = self.takes(placed.series, placed.update.kind)?;
         match placed.update.what {
-            What::Point(point) if self.rrds.is_empty() => self.head.point(place, point)?,
-            What::Point(point) => {
-                let start_us = self.start_us();
-                let mut rrd = self.rrds.get_mut(&place);
-                if let Some(rrd) = &mut rrd {
-                    rrd.admit(point.at_us, start_us)?;
-                }
-                self.head.point(place, point)?;
-                rrd.map_or(Ok(()), |rrd| rrd.push(point))?;
-            }
+            What::Point(point) => self.add_point(place, point)?,
             What::Interval(interval) => {
                 let spec = self.head.spec(place);
                 admits(spec, interval)?;
@@ -334,6 +329,19 @@ impl Gatherer {
             }
         }
         Ok(())
+    }
+
+    fn add_point(&mut self, place: Place, point: Point) -> Result<(), Reason> {
+        if self.rrds.is_empty() {
+            return Ok(self.head.point(place, point)?);
+        }
+        let start_us = self.start_us();
+        let mut rrd = self.rrds.get_mut(&place);
+        if let Some(rrd) = &mut rrd {
+            rrd.admit(point.at_us, start_us)?;
+        }
+        self.head.point(place, point)?;
+        Ok(rrd.map_or(Ok(()), |rrd| rrd.push(point))?)
     }
 
     /// Adds the updates of a line, all or none.
@@ -354,12 +362,14 @@ impl Gatherer {
     /// Why the line is refused. A count of 2^40 or more in a single update is [too
     /// large](Refusal::TooLarge), because a slot could overflow after it was acknowledged.
     pub fn line(&mut self, updates: &[(formats::Series, Update)]) -> Result<(), Reason> {
-        let placed =
-            |(series, update): &(formats::Series, Update)| Placed::new(0, *series, *update);
-        if updates.iter().any(|update| self.is_large(&placed(update))) {
+        if updates.iter().any(|(series, update)| self.is_large_update(*series, update)) {
             return Err(Refusal::TooLarge.into());
         }
-        self.add_line(updates.iter().map(placed))
+        if let [(series, Update { kind, what: What::Point(point) })] = updates {
+            let place = self.takes(*series, *kind)?;
+            return self.add_point(place, *point);
+        }
+        self.add_line(updates.iter().map(|(series, update)| Placed::new(0, *series, *update)))
     }
 
     /// Adds the updates of lines, of each line all or none, except for those at the places `skipped`;

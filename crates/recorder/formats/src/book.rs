@@ -19,17 +19,27 @@ pub struct Book {
     /// Without those of [further fields](Book::add_fields).
     numbers: HashMap<SeriesName, Series>,
     /// The same by their text in the input; a series may have several.
-    texts: HashMap<Arc<str>, Series>,
-    /// For each series, the text that followed its own in the input, with its series. Data that
-    /// arrives slot by slot repeats the order of its series, so one comparison often suffices.
-    after: Vec<Option<(Arc<str>, Series)>>,
+    texts: HashMap<Box<str>, Text>,
+    /// The texts, one behind the other in order of first appearance. That is the order in which most
+    /// are compared, so the processor fetches them in advance.
+    written: String,
+    /// For each series, the text that followed its own in the input. Data that arrives slot by slot
+    /// repeats the order of its series, so one comparison often suffices.
+    after: Vec<Option<Text>>,
     /// The series of the latest text.
     latest: Option<Series>,
     limit: usize,
-    /// Bytes of names and texts.
     names_bytes: usize,
-    texts_bytes: usize,
     bytes_max: usize,
+}
+
+/// A text of a series.
+#[derive(Clone, Copy, Debug)]
+struct Text {
+    series: Series,
+    /// Its place in [`Book::written`].
+    start: u32,
+    end: u32,
 }
 
 impl Book {
@@ -40,11 +50,11 @@ impl Book {
             names: Vec::new(),
             numbers: HashMap::new(),
             texts: HashMap::new(),
+            written: String::new(),
             after: Vec::new(),
             latest: None,
             limit,
             names_bytes: 0,
-            texts_bytes: 0,
             bytes_max: BYTES_MAX,
         }
     }
@@ -61,55 +71,58 @@ impl Book {
         if let Some(series) = self.expected(text) {
             return Ok(series);
         }
-        let found =
-            self.texts.get_key_value(text).map(|(text, series)| (Arc::clone(text), *series));
-        let (text, series) = match found {
-            Some(found) => found,
+        let text = match self.texts.get(text) {
+            Some(known) => *known,
             None => {
                 let series = self.number(read()?)?;
-                (self.keep(text, series), series)
+                self.keep(text, series)
             }
         };
-        if let Some(latest) = self.latest.replace(series) {
+        if let Some(latest) = self.latest.replace(text.series) {
             let latest = latest.0 as usize;
             if self.after.len() <= latest {
                 self.after.resize(latest + 1, None);
             }
-            self.after[latest] = Some((text, series));
+            self.after[latest] = Some(text);
         }
-        Ok(series)
+        Ok(text.series)
+    }
+
+    /// The series whose text usually follows the latest one, and that text.
+    fn next(&self) -> Option<(Series, &str)> {
+        let Text { series, start, end } = (*self.after.get(self.latest?.0 as usize)?)?;
+        Some((series, self.written.get(start as usize..end as usize)?))
     }
 
     /// The number of the series named by `text`, if that is what usually follows the latest text.
-    pub(crate) fn expected(&mut self, text: &str) -> Option<Series> {
-        let (known, series) = self.after.get(self.latest?.0 as usize)?.as_ref()?;
-        if **known != *text {
-            return None;
-        }
-        self.latest = Some(*series);
-        Some(*series)
+    fn expected(&mut self, text: &str) -> Option<Series> {
+        let (series, _) = self.next().filter(|(_, known)| *known == text)?;
+        self.latest = Some(series);
+        Some(series)
     }
 
     /// The series whose text usually follows the latest one, and the rest of a line behind it and a
     /// space, if the line begins so.
     pub(crate) fn expected_in<'t>(&mut self, line: &'t str) -> Option<(Series, &'t str)> {
-        let (known, series) = self.after.get(self.latest?.0 as usize)?.as_ref()?;
-        let rest = line.strip_prefix(&**known)?.strip_prefix(' ')?;
-        self.latest = Some(*series);
-        Some((*series, rest))
+        let (series, known) = self.next()?;
+        let rest = line.strip_prefix(known)?.strip_prefix(' ')?;
+        self.latest = Some(series);
+        Some((series, rest))
     }
 
-    fn keep(&mut self, text: &str, series: Series) -> Arc<str> {
-        self.texts_bytes += text.len();
-        if self.texts.len() >= self.limit.saturating_mul(2) || self.texts_bytes > self.bytes_max {
+    fn keep(&mut self, text: &str, series: Series) -> Text {
+        let is_full = self.written.len() + text.len() > self.bytes_max;
+        if self.texts.len() >= self.limit.saturating_mul(2) || is_full {
             // A series may be written in many ways; parsing them again costs little.
             self.texts.clear();
+            self.written.clear();
             self.after.clear();
-            self.texts_bytes = text.len();
         }
-        let text: Arc<str> = text.into();
-        self.texts.insert(Arc::clone(&text), series);
-        text
+        let start = self.written.len() as u32;
+        self.written.push_str(text);
+        let known = Text { series, start, end: self.written.len() as u32 };
+        self.texts.insert(text.into(), known);
+        known
     }
 
     /// The number of a series.
@@ -225,7 +238,7 @@ mod tests {
         let long = |i: u32| format!("{i:0100}");
         let made = (0..20).map(|i| book.number_of_text(&long(i), || name(&long(i))).is_ok());
         assert_eq!(made.filter(|made| *made).count(), 9, "of 105 bytes each");
-        assert!(book.texts_bytes <= 1_000);
+        assert!(book.written.len() <= 1_000);
     }
 
     #[test]

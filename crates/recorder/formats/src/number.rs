@@ -43,6 +43,7 @@ impl Number {
     ///
     /// # Errors
     /// Those of [`Kind::reading`].
+    #[inline]
     pub fn point(self, kind: Kind, at_us: i64) -> Result<Update, Refusal> {
         let reading = match (kind, self) {
             (Kind::Counter | Kind::Absolute, Number::Signed(integer)) => {

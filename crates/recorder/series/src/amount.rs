@@ -39,6 +39,7 @@ impl Amount {
     }
 
     /// The share of a piece of length `us`.
+    #[inline]
     pub(crate) fn share(self, piece: Piece, us: i64) -> Integral {
         match self {
             Amount::Count(count) => Integral::Count(

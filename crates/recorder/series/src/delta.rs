@@ -51,22 +51,20 @@ impl Delta {
 
     /// Combines this delta with a `later` one.
     pub fn then(&mut self, later: &Delta) {
-        self.add = later.apply_to(&self.add);
+        later.apply(&mut self.add);
         if later.bounds == Bounds::Replace {
             self.bounds = Bounds::Replace;
         }
     }
 
-    /// The row after this delta.
-    pub fn apply_to(&self, row: &Accumulator) -> Accumulator {
-        let mut row = *row;
+    /// Changes a row.
+    pub fn apply(&self, row: &mut Accumulator) {
         if self.bounds == Bounds::Replace {
             row.vmin = f64::INFINITY;
             row.vmax = f64::NEG_INFINITY;
             row.approximate = false;
         }
         row.merge(&self.add);
-        row
     }
 
     /// The same change for the coarser slot around it.
@@ -121,14 +119,15 @@ impl Batch {
         match order {
             Ordering::Greater => {
                 debug_assert!(!self.late.contains_key(&InSeries(key)), "a row has one delta");
-                self.rows.push((key, delta));
+                // Merged field by field: a processor waits when it copies in wide pieces what it has
+                // just stored in narrow ones.
+                self.rows.push((key, Delta::widen(Accumulator::EMPTY)));
             }
-            Ordering::Equal => {
-                if let Some((_, known)) = self.rows.last_mut() {
-                    known.then(&delta);
-                }
-            }
-            Ordering::Less => self.add_late(key, delta),
+            Ordering::Equal => {}
+            Ordering::Less => return self.add_late(key, delta),
+        }
+        if let Some((_, known)) = self.rows.last_mut() {
+            known.then(&delta);
         }
     }
 
@@ -209,7 +208,7 @@ impl Slots {
     /// Applies one delta.
     pub fn apply(&mut self, key: SlotKey, delta: &Delta) {
         let row = self.0.entry(key).or_default();
-        *row = delta.apply_to(row);
+        delta.apply(row);
     }
 
     /// Applies a batch.
@@ -264,16 +263,20 @@ mod tests {
             Delta::replace_bounds(4.0, 5.0),
             Delta::widen(slot(2, 6.0)),
         ];
+        let then = |mut row: Accumulator, delta: &Delta| {
+            delta.apply(&mut row);
+            row
+        };
         let before = slot(10, 20.0);
         for from in 0..deltas.len() {
-            let one_by_one = deltas[from..].iter().fold(before, |row, d| d.apply_to(&row));
+            let one_by_one = deltas[from..].iter().fold(before, then);
             let mut merged = deltas[from];
             for delta in &deltas[from + 1..] {
                 merged.then(delta);
             }
-            assert_eq!(merged.apply_to(&before), one_by_one, "from delta {from}");
+            assert_eq!(then(before, &merged), one_by_one, "from delta {from}");
         }
-        let after = deltas.iter().fold(before, |row, d| d.apply_to(&row));
+        let after = deltas.iter().fold(before, then);
         assert_eq!((after.vmin, after.vmax, after.approximate), (4.0, 6.0, false));
         assert_eq!(after.integral, Integral::Count(12));
     }

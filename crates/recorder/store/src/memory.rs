@@ -50,7 +50,8 @@ impl Memory {
             let step_us = part.kept.step().us();
             let mut rows = Rows::new();
             for (key, delta) in part.rows.iter() {
-                let row = delta.apply_to(&self.row(step_us, *key).unwrap_or_default());
+                let mut row = self.row(step_us, *key).unwrap_or_default();
+                delta.apply(&mut row);
                 if plan::overflows(delta, row.integral.as_f64()) {
                     over.push((step_us, *key));
                 }
@@ -59,7 +60,7 @@ impl Memory {
             for slot in &part.recomputed {
                 let fine = self.fine(&changed, slot, part.kept.step());
                 if let Some(row) = rows.get_mut(&slot.key) {
-                    *row = plan::bounds_of(&fine).apply_to(row);
+                    plan::bounds_of(&fine).apply(row);
                 }
             }
             changed.insert(step_us, rows);

@@ -45,24 +45,21 @@ impl Graphite {
         Ok((series, update))
     }
 
-    /// The same of a line of the series that is expected next, often with the time of the latest line:
-    /// then only the value need be read. `None` for any other line.
+    /// Series, value and time of a line of the series that is expected next, often with the time of the
+    /// latest line: then only the value need be read. `None` for any other line.
     fn expected(
         &mut self,
         line: &str,
         arrival: Arrival,
         out: &mut Out<'_>,
-    ) -> Option<(Series, Update)> {
+    ) -> Option<(Series, Number, i64)> {
         let (series, rest) = out.book.expected_in(line)?;
         let before_latest = rest.strip_suffix(self.latest.0.as_str());
-        let (value, at_us) = match before_latest.and_then(|value| value.strip_suffix(' ')) {
-            Some(value) => (value, self.latest.1),
-            None => {
-                let (value, time) = rest.split_once(' ')?;
-                (value, self.time(time, arrival).ok()?)
-            }
-        };
-        Some((series, Number::parse(value)?.point(self.kind, at_us).ok()?))
+        if let Some(value) = before_latest.and_then(|value| value.strip_suffix(' ')) {
+            return Some((series, Number::parse(value)?, self.latest.1));
+        }
+        let (value, time) = rest.split_once(' ')?;
+        Some((series, Number::parse(value)?, self.time(time, arrival).ok()?))
     }
 
     /// A time, in microseconds since 1970.
@@ -81,11 +78,11 @@ impl Graphite {
 
 impl Parser for Graphite {
     fn line(&mut self, line: &str, arrival: Arrival, to: &mut Out<'_>) -> Result<(), FileError> {
-        let read = match self.expected(line, arrival, to) {
-            Some(read) => Ok(read),
-            None => self.read(line, arrival, to),
-        };
-        match read {
+        if let Some((series, number, at_us)) = self.expected(line, arrival, to) {
+            to.put(series, number.point(self.kind, at_us));
+            return Ok(());
+        }
+        match self.read(line, arrival, to) {
             Ok((series, update)) => to.put(series, Ok::<_, Reason>(update)),
             Err(reason) => to.refuse(reason),
         }

@@ -73,6 +73,7 @@ pub struct Out<'a> {
 
 impl Out<'_> {
     /// Adds an update, or the reason for refusing it.
+    #[inline]
     pub(crate) fn put(&mut self, series: Series, update: Result<Update, impl Into<Reason>>) {
         match update {
             Ok(update) => self.parsed.updates.push((series, update)),

@@ -341,7 +341,7 @@ pub(super) fn add<'p>(
     for (open, rows) in open.iter_mut().zip(changes) {
         for (key, delta) in rows {
             let slot = open.stretch.slot(key.slot_us).map_err(Failure::Value)?;
-            *slot = delta.apply_to(slot);
+            delta.apply(slot);
             if plan::overflows(delta, slot.integral.as_f64()) {
                 over.push(*key);
             }

@@ -366,7 +366,7 @@ fn slot<'s>(stretch: &'s mut Stretch, key: &SlotKey) -> Result<&'s mut Accumulat
 fn change(stretch: &mut Stretch, group: &Group<'_>, over: &mut Vec<SlotKey>) -> Result<()> {
     for (key, delta) in &group.rows {
         let slot = slot(stretch, key)?;
-        *slot = delta.apply_to(slot);
+        delta.apply(slot);
         if plan::overflows(delta, slot.integral.as_f64()) {
             over.push(**key);
         }
