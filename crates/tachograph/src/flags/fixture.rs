@@ -62,9 +62,9 @@ pub(crate) struct FixtureFlags {
     /// Serve at most this many requests per second (token bucket)
     #[arg(long, value_name = "RATE", value_parser = base::parse_rate, help_heading = "Faults")]
     pub(crate) limit: Option<f64>,
-    /// Delay every response by --slow-by after this time
-    #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults", requires = "slow_by")]
-    pub(crate) slow_after: Option<Nanos>,
+    /// Delay every response by --slow-by after N requests
+    #[arg(long, value_name = "N", help_heading = "Faults", requires = "slow_by")]
+    pub(crate) slow_after: Option<u64>,
     /// Delay of responses after --slow-after
     #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults")]
     pub(crate) slow_by: Option<Nanos>,

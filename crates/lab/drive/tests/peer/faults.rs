@@ -154,7 +154,7 @@ fn slowness_burnt_or_waited_is_in_every_service_time() {
     for faults in [
         Faults { delay: slow, ..Faults::default() },
         Faults { burn: slow, ..Faults::default() },
-        Faults { slow_after: Some(Nanos::ZERO), slow_by: slow, ..Faults::default() },
+        Faults { slow_after: Some(0), slow_by: slow, ..Faults::default() },
     ] {
         let rig = rig(On::V4, Service::hello(), faults);
         let mut session = rig.session();
