@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use throwaway::Throwaway;
 
 use crate::support::daemon::{figure, get, serve};
-use crate::support::{Place, TACHOGRAPH, eventually};
+use crate::support::{Place, eventually};
 
 /// A daemon with a database.
 fn daemon(place: &Place, url: &str, args: &[&str]) -> Daemon {
@@ -206,8 +206,7 @@ fn a_daemon_whose_successor_fails_while_the_database_is_away_goes_on() {
     let place = Place::new();
     let mut server = Throwaway::start(&["fsync=off"]).unwrap();
     let url = server.database("serve").unwrap();
-    let program = place.path("tachograph");
-    std::fs::copy(TACHOGRAPH, &program).unwrap();
+    let program = place.copied_program();
     let mut command = Command::new(&program);
     command.args(["serve", "--http", "127.0.0.1:0", "--graphite", "tcp://127.0.0.1:0"]);
     command.args(["--record", &url]);

@@ -8,7 +8,7 @@ use proofs::daemon::Daemon;
 use proofs::{restarts, serve_kills, statsd_kills};
 use rustix::process::Signal;
 
-use crate::support::{Place, TACHOGRAPH, ask, status};
+use crate::support::{Place, ask, status};
 
 #[test]
 fn twenty_restarts_under_load_lose_no_request_and_no_point() {
@@ -51,9 +51,8 @@ fn a_slow_request_keeps_nobody_from_connecting_while_a_successor_takes_over() {
 #[test]
 fn a_successor_that_fails_to_start_changes_nothing() {
     let place = Place::new();
-    // The program is a link, so that what is started next can be exchanged.
-    let program = place.path("tachograph");
-    std::fs::copy(TACHOGRAPH, &program).unwrap();
+    // What is started next is another file of the same path, so that it can be exchanged.
+    let program = place.copied_program();
     let mut command = std::process::Command::new(&program);
     command.args(["serve", "--http", "127.0.0.1:0", "--no-graphite"]);
     let mut daemon = Daemon::start(place.prepare(command), 1).unwrap();
@@ -78,7 +77,7 @@ fn a_successor_that_fails_to_start_changes_nothing() {
     assert_eq!(status(&ask(&daemon.at("tcp://", 0), "GET /health", "", "")), 200);
     assert_eq!(daemon.id(), id);
     std::fs::remove_file(&program).unwrap();
-    std::fs::copy(TACHOGRAPH, &program).unwrap();
+    place.copied_program();
     daemon.replace().unwrap();
     assert_ne!(daemon.id(), id);
     daemon.stop().unwrap();

@@ -283,10 +283,7 @@ fn a_journal_that_cannot_be_made_and_limits_of_zero_are_refused_with_a_sentence(
 
 /// A daemon that was started from a copy of the program, which can be exchanged.
 fn exchangeable(place: &Place, graphite: &[&str]) -> Daemon {
-    let program = place.path("tachograph");
-    // Copied by another process: one that is started meanwhile would keep what this one writes to, and
-    // a file to which somebody writes cannot be run.
-    assert!(Command::new("cp").arg(TACHOGRAPH).arg(&program).status().unwrap().success());
+    let program = place.copied_program();
     let mut command = Command::new(&program);
     command.args(["serve", "--http", "127.0.0.1:0"]).args(graphite);
     Daemon::start(place.prepare(command), graphite.len()).unwrap()

@@ -45,6 +45,15 @@ impl Place {
         Place { dir: tempfile::Builder::new().prefix("tgt").tempdir_in("/tmp").unwrap() }
     }
 
+    /// A copy of the program, which can be exchanged. It is written by another process: one that is
+    /// started meanwhile would keep the file open that this one writes to, and such a file cannot be run.
+    pub(crate) fn copied_program(&self) -> PathBuf {
+        let program = self.path("tachograph");
+        let copied = Command::new("cp").arg(TACHOGRAPH).arg(&program).status();
+        assert!(copied.unwrap().success(), "cp {TACHOGRAPH} {}", program.display());
+        program
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
