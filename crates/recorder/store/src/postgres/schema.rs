@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use series::Step;
+use series::{SECOND_US, Step};
 
 use super::link::{Failure, OpenTransaction};
 use super::packed;
@@ -39,6 +39,10 @@ const MIGRATING: &str = "SELECT pg_advisory_xact_lock(1952539496, 0)";
 /// "upke".
 pub(super) const UPKEEP: &str =
     "SELECT pg_try_advisory_xact_lock(1970301797, current_schema()::regnamespace::oid::int)";
+
+/// A row of this step or a longer one is changed by several batches, each within seconds, and so are
+/// its neighbours. With room for as many new versions beside the old ones, the indexes need not change.
+const CHANGED_OFTEN_US: i64 = 60 * SECOND_US;
 
 /// The schema version of the database; 0 without series.
 pub(super) fn version(session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
@@ -206,13 +210,14 @@ fn make_partition(
         (names::partition(step_us, start_us), names::packed_partition(step_us, start_us));
     attach(session, kept, start_us, &slots, &rows)?;
     attach(session, kept, start_us, &packed, &packed_rows)?;
-    // A slot's row is changed with every batch until the slot has passed, and so are its neighbours.
-    // With room for as many new versions beside the old ones, the indexes need not change. Packed
-    // rows of up to half a page stay whole: beyond 2 KB, PostgreSQL would move columns elsewhere.
-    session.transaction.batch_execute(&format!(
-        "ALTER TABLE {rows} SET (fillfactor = 50);
-         ALTER TABLE {packed_rows} SET (toast_tuple_target = 4080);"
-    ))?;
+    // Packed rows of up to half a page stay whole: beyond 2 KB, PostgreSQL would move columns elsewhere.
+    session
+        .transaction
+        .batch_execute(&format!("ALTER TABLE {packed_rows} SET (toast_tuple_target = 4080)"))?;
+    if step_us >= CHANGED_OFTEN_US {
+        let room = format!("ALTER TABLE {rows} SET (fillfactor = 50)");
+        session.transaction.batch_execute(&room)?;
+    }
     session.execute("INSERT INTO slot_partition VALUES ($1, $2)", &[&step_us, &start_us])?;
     Ok(())
 }
