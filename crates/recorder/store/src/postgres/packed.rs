@@ -52,6 +52,17 @@ pub(super) fn table(step_us: i64) -> String {
     )
 }
 
+/// A time as the indexes by time alone have it, which serve only conditions on this expression.
+fn indexed(time: &str) -> String {
+    format!("({time} AT TIME ZONE 'UTC')")
+}
+
+/// The condition that a time is at or after another one and before a third.
+fn indexed_between(time: &str, from: &str, until: &str) -> String {
+    let time = indexed(time);
+    format!("{time} >= {} AND {time} < {}", indexed(from), indexed(until))
+}
+
 fn packed(row: &Row, from: usize) -> Result<Packed, Failure> {
     let small = |column: usize| row.try_get::<_, i16>(from + column).map(i64::from);
     let format = small(0)?;
@@ -243,11 +254,13 @@ impl Writing {
         let starts: Vec<Time> = spans.iter().map(|us| Time::clamped(*us)).collect();
         let ends: Vec<Time> = spans.iter().map(|us| Time::clamped(kept.span_end(*us))).collect();
         let sql = format!(
-            "SELECT w.span, EXISTS (SELECT FROM {} p WHERE p.span = w.span),
-                    EXISTS (SELECT FROM {} r WHERE r.slot >= w.span AND r.slot < w.until)
+            "SELECT w.span, EXISTS (SELECT FROM {} p WHERE p.span = w.span AND {}),
+                    EXISTS (SELECT FROM {} r WHERE r.slot >= w.span AND r.slot < w.until AND {})
              FROM unnest($1::timestamptz[], $2::timestamptz[]) AS w (span, until)",
             names::packed(step_us),
-            names::slot(step_us)
+            format_args!("{} = {}", indexed("p.span"), indexed("w.span")),
+            names::slot(step_us),
+            indexed_between("r.slot", "w.span", "w.until"),
         );
         for row in session.query(&sql, &[&starts, &ends])? {
             let span_us = row.try_get::<_, Time>(0)?.0;
@@ -603,8 +616,10 @@ pub(super) fn next_with_rows(
     until_us: i64,
 ) -> Result<Option<i64>, Failure> {
     let sql = format!(
-        "SELECT min(slot) FROM {} WHERE slot >= $1 AND slot < $2",
-        names::slot(kept.step().us())
+        "SELECT min({}) AT TIME ZONE 'UTC' FROM {} WHERE slot >= $1 AND slot < $2 AND {}",
+        indexed("slot"),
+        names::slot(kept.step().us()),
+        indexed_between("slot", "$1::timestamptz", "$2::timestamptz")
     );
     let rows = session.query(&sql, &[&Time::clamped(from_us), &Time::clamped(until_us)])?;
     let first = rows.first().map(|row| row.try_get::<_, Option<Time>>(0)).transpose()?;
@@ -623,9 +638,10 @@ pub(super) fn seal(
     let sql = format!(
         "SELECT series, lane, count(*),
                 (extract(epoch FROM max(slot) - min(slot)) * 1000000)::bigint / {step_us} + 1
-         FROM {} WHERE slot >= $1 AND slot < $2 GROUP BY series, lane HAVING count(*) >= $3
-         ORDER BY series, lane",
+         FROM {} WHERE slot >= $1 AND slot < $2 AND {}
+         GROUP BY series, lane HAVING count(*) >= $3 ORDER BY series, lane",
         names::slot(kept.step().us()),
+        indexed_between("slot", "$1::timestamptz", "$2::timestamptz"),
         step_us = kept.step().us()
     );
     let ends = (Time::clamped(span_us), Time::clamped(kept.span_end(span_us)));
