@@ -226,6 +226,8 @@ fn by_sqlite_view(place: &str) -> Result<Ask, String> {
 
 fn by_postgres_view(place: &str) -> Result<Ask, String> {
     let mut db = postgres::Client::connect(place, postgres::NoTls).map_err(|e| e.to_string())?;
+    // As docs/sql.md advises: compiling the query takes two seconds.
+    db.batch_execute("SET jit = off").map_err(|e| e.to_string())?;
     let (from_us, until_us) = day_us();
     let [from_s, until_s] = [from_us, until_us].map(|us| us / SECOND_US);
     let sql = format!(
