@@ -58,7 +58,7 @@ fn indexed(time: &str) -> String {
 }
 
 /// The condition that a time is at or after another one and before a third.
-fn indexed_between(time: &str, from: &str, until: &str) -> String {
+pub(super) fn indexed_between(time: &str, from: &str, until: &str) -> String {
     let time = indexed(time);
     format!("{time} >= {} AND {time} < {}", indexed(from), indexed(until))
 }
@@ -402,7 +402,7 @@ fn take_rows(
 
 impl Writing {
     /// The packed rows that there are of some stretches, which are to be changed: locked, or
-    /// deleted to be written anew.
+    /// deleted, because they will be written again.
     fn known(
         &mut self,
         session: &mut OpenTransaction<'_>,

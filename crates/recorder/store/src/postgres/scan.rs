@@ -93,13 +93,15 @@ fn hold(session: &mut OpenTransaction<'_>, step: Step) -> Result<Option<StoredRe
 /// The statement that reads the packed rows whose spans start in a time.
 fn packed_sql(step: Step) -> String {
     let (columns, table) = (packed::selected(), names::packed(step.us()));
-    format!("SELECT {columns} FROM {table} p WHERE p.span >= $1 AND p.span < $2")
+    let indexed = packed::indexed_between("p.span", "$1::timestamptz", "$2::timestamptz");
+    format!("SELECT {columns} FROM {table} p WHERE p.span >= $1 AND p.span < $2 AND {indexed}")
 }
 
 /// The statement that reads the rows that start in a time.
 fn rows_sql(step: Step) -> String {
     let (columns, table) = (rows::SLOT, names::slot(step.us()));
-    format!("SELECT {columns} FROM {table} r WHERE r.slot >= $1 AND r.slot < $2")
+    let indexed = packed::indexed_between("r.slot", "$1::timestamptz", "$2::timestamptz");
+    format!("SELECT {columns} FROM {table} r WHERE r.slot >= $1 AND r.slot < $2 AND {indexed}")
 }
 
 /// Rows of a query, some ahead; several can be open at once.
