@@ -61,7 +61,8 @@ impl From<Errno> for Failure {
     fn from(errno: Errno) -> Failure {
         match errno {
             Errno::CONNREFUSED => Failure::Refused,
-            Errno::CONNRESET | Errno::CONNABORTED => Failure::Reset,
+            // A reset that came between a send and the shutdown leaves the socket unconnected.
+            Errno::CONNRESET | Errno::CONNABORTED | Errno::NOTCONN => Failure::Reset,
             Errno::PIPE => Failure::ClosedByPeer,
             Errno::NOENT => Failure::NoSuchSocket,
             Errno::AGAIN => Failure::AcceptQueueFull,
@@ -92,6 +93,7 @@ mod tests {
         for (errno, kind) in [
             (Errno::CONNREFUSED, "refused"),
             (Errno::CONNRESET, "reset"),
+            (Errno::NOTCONN, "reset"),
             (Errno::PIPE, "closed before sending"),
             (Errno::NOENT, "no such socket"),
             (Errno::AGAIN, "accept queue full"),
