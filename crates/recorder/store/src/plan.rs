@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use series::{Accumulator, Batch, Bounds, COUNT_MAX, Delta, Flavor, Integral, SlotKey, Step, rrd};
+use series::{Accumulator, Batch, Bounds, COUNT_MAX, Delta, Flavor, Integral, SlotKey, rrd};
 
 use crate::packed::StretchKey;
 use crate::stored_retention::StoredRetention;
@@ -49,15 +49,6 @@ pub(crate) struct Group<'a> {
     pub(crate) key: StretchKey,
     /// The changes of slots, in order of time; never empty.
     pub(crate) rows: Vec<(&'a SlotKey, &'a Delta)>,
-}
-
-impl Group<'_> {
-    /// Number of positions from the first slot to the last.
-    pub(crate) fn places(&self, step: Step) -> usize {
-        let ends = self.rows.first().zip(self.rows.last());
-        let us = ends.map_or(0, |((a, _), (b, _))| b.slot_us.saturating_sub(a.slot_us));
-        usize::try_from(us / step.us()).unwrap_or(usize::MAX).saturating_add(1)
-    }
 }
 
 impl RetentionChanges<'_> {

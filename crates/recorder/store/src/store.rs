@@ -208,12 +208,12 @@ pub trait Store: Send {
     /// of the store has the same.
     fn recorder(&mut self) -> Result<String, StoreError>;
 
-    /// Packs the slots of every span that is over at `until_us` (microseconds since the epoch) and
-    /// in which a series has enough of them; returns the number of packed slots. Reads give the
-    /// same results.
+    /// Packs the slots of every span that is over at `until_us` (microseconds since the epoch), in
+    /// PostgreSQL only of series with enough of them; returns the number of packed slots. Reads give
+    /// the same results.
     ///
-    /// Each span is a separate transaction. Packed slots can be changed like others, only more
-    /// slowly.
+    /// Each span, or some series of it, is a separate transaction. Packed slots can be changed like
+    /// others, only more slowly.
     ///
     /// # Errors
     /// Those of a database; what was packed before stays packed.

@@ -22,14 +22,15 @@ use series::{Accumulator, Integral, SECOND_US, SlotKey};
 use doubles::Doubles;
 pub(crate) use numbers::Column;
 pub(crate) use sql::{
-    SERIES_COLUMNS, no_rows, postgres_slots, sqlite_numbers, sqlite_slots, sqlite_spans,
+    SERIES_COLUMNS, no_rows, postgres_slots, sqlite_last, sqlite_numbers, sqlite_slots,
+    sqlite_spans,
 };
 
 use crate::scan::SlotSum;
 use crate::stored_retention::{SPAN_SLOTS, StoredRetention};
 
-/// The format that this version writes. It also reads earlier ones.
-pub(crate) const FORMAT: i64 = 2;
+/// The format of what is packed; earlier ones were never released.
+pub(crate) const FORMAT: i64 = 3;
 
 /// The integer columns, by their names in SQL.
 pub(crate) const NUMBERS: [&str; 12] = [
@@ -74,6 +75,8 @@ const NO_BOUNDS: i64 = 2;
 const NO_LAST: i64 = 4;
 const ABSENT: i64 = 8;
 const NO_COVER: i64 = 16;
+/// The flags of a scattered slot are followed by its place, counted from the first one.
+const PLACE_SHIFT: u32 = 5;
 
 /// Bits of the shape: how a column is derived.
 const INTEGRAL_FROM_VMIN: i64 = 1;
@@ -83,6 +86,8 @@ const VMAX_FROM_VMIN: i64 = 8;
 const LAST_FROM_VMIN: i64 = 16;
 const LAST_FROM_INTEGRAL: i64 = 32;
 const WHOLE_SECONDS: i64 = 64;
+/// Only places with slots are stored, and the flags say which.
+const SCATTERED: i64 = 128;
 
 /// Which slots are packed when written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,16 +97,17 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// The default: at least four slots, which take more space as rows unless they are far apart.
+    /// The default: at least four slots. Fewer of a span that is over are packed by SQLite only, where
+    /// rows have no index by series.
     pub const USUAL: Packing = Packing { fewest: 4 };
     /// Pack every slot at once, which is slow, and good for tests.
     pub const ALWAYS: Packing = Packing { fewest: 1 };
     /// Pack nothing.
     pub const NEVER: Packing = Packing { fewest: usize::MAX };
 
-    /// Whether this many slots over this many positions are packed.
-    pub(crate) fn admits(self, slots: usize, places: usize) -> bool {
-        slots >= self.fewest && (self.fewest == 1 || slots * 4 >= places)
+    /// Whether this many slots are packed.
+    pub(crate) fn admits(self, slots: usize) -> bool {
+        slots >= self.fewest
     }
 
     /// Minimum number of slots for a packed row.
@@ -191,7 +197,14 @@ impl Stretch {
         let last = self.rows.iter().rposition(Option::is_some)?;
         let rows = self.rows.get(first..=last)?;
         let slot0_us = self.key.span_us + first as i64 * self.step_us;
-        pack(first, rows, slot0_us, self.step_us)
+        let slots = rows.iter().flatten().count();
+        if slots * 4 >= rows.len() {
+            return pack(first, rows, None, slot0_us, self.step_us);
+        }
+        let present = rows.iter().enumerate().filter(|(_, row)| row.is_some());
+        let (places, rows): (Vec<usize>, Vec<_>) =
+            present.map(|(place, row)| (place, *row)).unzip();
+        pack(first, &rows, Some(&places), slot0_us, self.step_us)
     }
 }
 
@@ -200,7 +213,7 @@ impl Stretch {
 pub(crate) struct Packed {
     /// Position of the first slot in the span.
     pub(crate) first: i64,
-    /// Number of positions from the first slot to the last.
+    /// Number of positions from the first slot to the last; of slots if they are scattered.
     pub(crate) count: i64,
     /// How columns are derived.
     pub(crate) shape: i64,
@@ -241,21 +254,31 @@ impl Filled {
         }
     }
 
-    fn new(rows: &[Option<Accumulator>], slot0_us: i64, step_us: i64) -> Option<Filled> {
+    /// The columns of rows at some places, or of rows one after the other.
+    fn new(
+        rows: &[Option<Accumulator>],
+        places: Option<&[usize]>,
+        slot0_us: i64,
+        step_us: i64,
+    ) -> Option<Filled> {
+        let place_of = |at: usize| match places {
+            Some(places) => places.get(at).map_or(0, |place| *place as i64),
+            None => at as i64,
+        };
         let mut filled = Filled::for_places(rows.len());
         let mut before = rows.iter().flatten().next().copied()?;
         let mut bounds =
             rows.iter().flatten().find_map(|row| row.min().zip(row.max())).unwrap_or_default();
-        let updated = rows.iter().enumerate().find_map(|(place, row)| {
+        let updated = rows.iter().enumerate().find_map(|(at, row)| {
             let (last_us, value) = row.as_ref()?.last()?;
-            Some((last_us.checked_sub(slot0_us + place as i64 * step_us)?, value))
+            Some((last_us.checked_sub(slot0_us + place_of(at) * step_us)?, value))
         });
         let mut last = updated.unwrap_or_default();
         let some_covered = rows.iter().flatten().map(|row| row.covered_us).find(|us| *us != 0);
         let mut covered = some_covered.unwrap_or_default();
-        for (place, row) in rows.iter().enumerate() {
-            let slot_us = slot0_us + place as i64 * step_us;
-            let mut flags = 0;
+        for (at, row) in rows.iter().enumerate() {
+            let slot_us = slot0_us + place_of(at) * step_us;
+            let mut flags = if places.is_some() { place_of(at) << PLACE_SHIFT } else { 0 };
             match row {
                 None => flags |= ABSENT,
                 Some(row) => {
@@ -336,8 +359,15 @@ fn rate(integral: f64, covered_us: i64) -> f64 {
     integral / (covered_us as f64 / SECOND_US as f64)
 }
 
-fn pack(first: usize, rows: &[Option<Accumulator>], slot0_us: i64, step_us: i64) -> Option<Packed> {
-    let filled = Filled::new(rows, slot0_us, step_us)?;
+/// Packs rows at some places, or rows one after the other.
+fn pack(
+    first: usize,
+    rows: &[Option<Accumulator>],
+    places: Option<&[usize]>,
+    slot0_us: i64,
+    step_us: i64,
+) -> Option<Packed> {
+    let filled = Filled::new(rows, places, slot0_us, step_us)?;
     let hints = filled.seconds(step_us);
     let mut packed = Packed {
         first: first as i64,
@@ -346,7 +376,12 @@ fn pack(first: usize, rows: &[Option<Accumulator>], slot0_us: i64, step_us: i64)
         numbers: std::array::from_fn(|_| Column::default()),
         divisors: [None; 8],
     };
-    packed.numbers[FLAGS] = Column::new(&filled.flags)?.trimmed();
+    packed.numbers[FLAGS] = Column::new(&filled.flags)?;
+    if places.is_some() {
+        packed.shape |= SCATTERED;
+    } else {
+        packed.numbers[FLAGS] = std::mem::take(&mut packed.numbers[FLAGS]).trimmed();
+    }
     packed.numbers[COVERED] = Column::new(&filled.covered_stored)?;
     packed.numbers[N] = Column::new(&filled.n)?;
     packed.numbers[LAST_AT] = Column::new(&filled.last_at)?;
@@ -480,6 +515,11 @@ impl Packed {
         self.shape & bit != 0
     }
 
+    /// The place in the span of what is stored at a position.
+    fn place(&self, at: usize, flags: i64) -> i64 {
+        self.first + if self.is(SCATTERED) { flags >> PLACE_SHIFT } else { at as i64 }
+    }
+
     /// Unpacks into a stretch.
     ///
     /// # Errors
@@ -503,7 +543,7 @@ impl Packed {
             if flags & ABSENT != 0 {
                 continue;
             }
-            let slot_us = stretch.key.span_us + (self.first + place as i64) * stretch.step_us;
+            let slot_us = stretch.key.span_us + self.place(place, flags) * stretch.step_us;
             let last = match flags & NO_LAST != 0 {
                 true => (i64::MIN, 0.0),
                 false => (slot_us.wrapping_add(last_at[place]), last_val[place]),
@@ -546,7 +586,10 @@ impl Packed {
             let slots = us.saturating_sub(first_us).saturating_add(step_us - 1).div_euclid(step_us);
             usize::try_from(slots.clamp(0, self.count.max(0))).unwrap_or(0)
         };
-        let places = place_of(from_us)..place_of(until_us);
+        let places = match self.is(SCATTERED) {
+            true => 0..usize::try_from(self.count).map_err(|e| e.to_string())?,
+            false => place_of(from_us)..place_of(until_us),
+        };
         if places.is_empty() {
             return Ok(());
         }
@@ -554,12 +597,13 @@ impl Packed {
         sums.reserve(places.len());
         for (at, place) in places.enumerate() {
             let flags = unpacked.flags[at];
-            if flags & ABSENT != 0 {
+            let slot_us = key.span_us.saturating_add(self.place(place, flags) * step_us);
+            if flags & ABSENT != 0 || !(from_us..until_us).contains(&slot_us) {
                 continue;
             }
             let (vmin, vmax) = unpacked.bounds(at);
             sums.push(SlotSum {
-                slot_us: first_us + place as i64 * step_us,
+                slot_us,
                 integral: unpacked.integral[at],
                 covered_us: unpacked.covered[at],
                 n: unpacked.n[at],

@@ -7,8 +7,8 @@
 
 use super::{
     ABSENT, APPROXIMATE, DIVIDED, FLAGS, INTEGRAL_FROM_VMIN, LAST_FROM_INTEGRAL, LAST_FROM_VMIN,
-    NO_BOUNDS, NO_COVER, NO_LAST, NUMBERS, VMAX_FROM_VMIN, VMAX_IS_VMIN, VMIN_FROM_INTEGRAL,
-    WHOLE_SECONDS,
+    NO_BOUNDS, NO_COVER, NO_LAST, NUMBERS, PLACE_SHIFT, SCATTERED, VMAX_FROM_VMIN, VMAX_IS_VMIN,
+    VMIN_FROM_INTEGRAL, WHOLE_SECONDS,
 };
 
 /// The most digits of a number.
@@ -68,15 +68,26 @@ impl Dialect {
         }
     }
 
-    /// A slot's flags: one digit, which is missing for trailing positions with the smallest value.
+    /// A slot's flags: one digit, which is missing for trailing positions with the smallest value; or
+    /// two with its place, if slots are scattered.
     fn flags(self) -> String {
         let column = NUMBERS[FLAGS];
-        let has = match self {
-            Dialect::Sqlite => format!("i < {column}_digits"),
-            Dialect::Postgres => format!("i < length(p.{column})"),
+        let (length, count) = match self {
+            Dialect::Sqlite => (format!("{column}_digits"), "count"),
+            Dialect::Postgres => (format!("length(p.{column})"), "p.count"),
         };
-        let (zero, digit) = (self.whole(0), self.digit(column, 0));
-        format!("({} + CASE WHEN {has} THEN {digit} ELSE {zero} END)", self.base(column))
+        let (zero, base) = (self.whole(0), self.base(column));
+        let [digit, higher] = [0, 1].map(|place| self.digit(column, place));
+        format!(
+            "({base} + CASE WHEN i < {length} THEN {digit} ELSE {zero} END
+                     + CASE WHEN {length} > {count} THEN {} * {higher} ELSE {zero} END)",
+            self.whole(127)
+        )
+    }
+
+    /// The place of what is stored at position `i`, counted from the first one, given its flags.
+    fn place(self, shape: &str, flags: &str) -> String {
+        format!("CASE WHEN {} THEN {flags} >> {PLACE_SHIFT} ELSE i END", is(shape, SCATTERED))
     }
 
     /// A column's integer. Digits that the column does not have are not read.
@@ -205,14 +216,28 @@ pub(crate) fn sqlite_spans(packed: &str, step_us: i64) -> String {
 
 /// SQLite: the SELECT that shows the numbers of each slot of the view of [`sqlite_spans`].
 pub(crate) fn sqlite_numbers(spans: &str, step_us: i64) -> String {
+    let place = Dialect::Sqlite.place("shape", &Dialect::Sqlite.flags());
     format!(
-        "SELECT {SERIES_COLUMNS}, lane, first_us + i * {step_us} AS slot_us, shape, {},
+        "SELECT {SERIES_COLUMNS}, lane, first_us + ({place}) * {step_us} AS slot_us, shape, {},
                 {}
          FROM {spans} CROSS JOIN slot_place WHERE i < count
          UNION ALL {}",
         divisors(""),
         Dialect::Sqlite.numbers(),
         no_rows(7 + 3 + DIVIDED.len() + NUMBERS.len())
+    )
+}
+
+/// SQLite: the place of the last slot of a packed row, counted from the first one.
+pub(crate) fn sqlite_last() -> String {
+    let flags = NUMBERS[FLAGS];
+    let digit = |at: &str| format!("unicode(substr({flags}, {at}, 1)) - 1");
+    let higher = format!("length({flags}) > count THEN 127 * ({})", digit("2 * count"));
+    format!(
+        "CASE WHEN {} THEN (ifnull({flags}_base, 0) + {} + CASE WHEN {higher} ELSE 0 END) >> {PLACE_SHIFT}
+              ELSE count - 1 END",
+        is("shape", SCATTERED),
+        digit("count")
     )
 }
 
@@ -230,13 +255,14 @@ pub(crate) fn sqlite_slots(numbers: &str, columns: &str) -> String {
 pub(crate) fn postgres_slots(packed: &str, step_us: i64) -> String {
     format!(
         "SELECT slot, series, lane, {}, span
-         FROM (SELECT p.span + (p.first + i) * interval '1 microsecond' * {step_us} AS slot,
+         FROM (SELECT p.span + (p.first + {}) * interval '1 microsecond' * {step_us} AS slot,
                       p.span, p.series, p.lane, p.shape, {}, d.*
                FROM {packed} p CROSS JOIN slot_place
                CROSS JOIN LATERAL (SELECT {} OFFSET 0) AS d
                WHERE i < p.count) AS u
          WHERE (flags & {ABSENT}) = 0",
         Dialect::Postgres.slot(),
+        Dialect::Postgres.place("p.shape", "d.flags"),
         divisors("p."),
         Dialect::Postgres.numbers()
     )

@@ -93,8 +93,24 @@ fn gaps_and_what_is_unknown_stay_so() {
     let taken = Accumulator { approximate: true, n: -1, covered_us: -5, ..empty };
     let rows = [(3, mark), held(4, 2.5), (9, passed), (170, taken), (171, empty)];
     let packed = stretch(&rows).pack().unwrap();
-    assert_eq!((packed.first, packed.count), (3, 169));
+    assert_eq!((packed.first, packed.count, packed.shape & SCATTERED), (3, 5, SCATTERED));
     assert_eq!(back(&packed), stretch(&rows));
+    let rows: Vec<_> = (0..50).map(|i| held(3 * i, 2.5)).chain([rows[0], rows[2]]).collect();
+    let packed = stretch(&rows).pack().unwrap();
+    assert_eq!((packed.first, packed.count, packed.shape & SCATTERED), (0, 148, 0));
+    assert_eq!(back(&packed), stretch(&rows));
+}
+
+#[test]
+fn scattered_slots_take_two_digits_for_their_places() {
+    let levels: Vec<_> = (0..4).map(|i| held(60 * i - i / 3, 7.0 * i as f64)).collect();
+    let packed = stretch(&levels).pack().unwrap();
+    assert_eq!((packed.count, packed.bytes()), (4, 4 * 2 + 4), "{packed:?}");
+    assert_eq!(back(&packed), stretch(&levels));
+    let mut sums = Vec::new();
+    packed.sums(stretch(&levels).key, STEP_US, 1, 121 * STEP_US, &mut sums).unwrap();
+    let found: Vec<_> = sums.iter().map(|sum| (sum.slot_us / STEP_US, sum.vmin)).collect();
+    assert_eq!(found, [(60, 7.0), (120, 14.0)]);
 }
 
 #[test]
@@ -152,7 +168,7 @@ fn accumulator() -> impl Strategy<Value = Accumulator> {
 proptest! {
     #[test]
     fn packing_loses_nothing(
-        rows in proptest::collection::btree_map(0..180_usize, accumulator(), 1..40)
+        rows in proptest::collection::btree_map(0..180_usize, accumulator(), 1..100)
     ) {
         let rows: Vec<(usize, Accumulator)> = rows.into_iter().collect();
         let wanted = stretch(&rows);

@@ -66,7 +66,7 @@ pub(super) fn indexed_between(time: &str, from: &str, until: &str) -> String {
 fn packed(row: &Row, from: usize) -> Result<Packed, Failure> {
     let small = |column: usize| row.try_get::<_, i16>(from + column).map(i64::from);
     let format = small(0)?;
-    if !(1..=FORMAT).contains(&format) {
+    if format != FORMAT {
         return Err(Failure::Value(format!("format {format} of packed slots is unknown")));
     }
     let mut packed = Packed {
@@ -340,7 +340,7 @@ pub(super) fn add<'p>(
     let mut changes = Vec::new();
     for group in groups {
         let known = known.remove(&group.key);
-        let worth = packing.admits(group.rows.len(), group.places(kept.step()));
+        let worth = packing.admits(group.rows.len());
         if known.is_none() && !worth {
             left.rows.extend(group.rows);
             continue;
@@ -636,20 +636,15 @@ pub(super) fn seal(
 ) -> Result<(Vec<(SlotKey, Delta)>, u64), Failure> {
     let packing = writing.packing;
     let sql = format!(
-        "SELECT series, lane, count(*),
-                (extract(epoch FROM max(slot) - min(slot)) * 1000000)::bigint / {step_us} + 1
-         FROM {} WHERE slot >= $1 AND slot < $2 AND {}
+        "SELECT series, lane FROM {} WHERE slot >= $1 AND slot < $2 AND {}
          GROUP BY series, lane HAVING count(*) >= $3 ORDER BY series, lane",
         names::slot(kept.step().us()),
         indexed_between("slot", "$1::timestamptz", "$2::timestamptz"),
-        step_us = kept.step().us()
     );
     let ends = (Time::clamped(span_us), Time::clamped(kept.span_end(span_us)));
     let mut keys = Vec::new();
     for row in session.query(&sql, &[&ends.0, &ends.1, &packing.fewest()])? {
-        let (slots, places): (i64, i64) = (row.try_get(2)?, row.try_get(3)?);
-        let key = StretchKey { span_us, series: row.try_get(0)?, lane: row.try_get(1)? };
-        keys.extend(packing.admits(slots as usize, places as usize).then_some(key));
+        keys.push(StretchKey { span_us, series: row.try_get(0)?, lane: row.try_get(1)? });
     }
     let (mut left, mut sealed) = (Vec::new(), 0);
     for keys in keys.chunks(SEALED_AT_ONCE) {

@@ -1,7 +1,7 @@
 //! Packed slots in tables.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rusqlite::{
     CachedStatement, Connection, OptionalExtension, Result, Row, Statement, Transaction, params,
@@ -110,7 +110,7 @@ fn remove(tx: &Transaction<'_>, kept: &StoredRetention, key: StretchKey) -> Resu
 /// A packed row from the columns [`columns`], which come first.
 fn packed(row: &Row<'_>) -> Result<Packed> {
     let format: i64 = row.get(0)?;
-    if !(1..=FORMAT).contains(&format) {
+    if format != FORMAT {
         return Err(broken(3, format!("format {format} of packed slots is unknown")));
     }
     let mut packed = Packed {
@@ -338,7 +338,7 @@ pub(super) fn add<'p>(
         }
         let there = writing.there(tx, kept, key)?;
         let known = if there.packed { statements.find(tx, kept, key)? } else { None };
-        let worth = packing.admits(group.rows.len(), group.places(kept.step()));
+        let worth = packing.admits(group.rows.len());
         let (was_packed, mut stretch) = match known {
             Some(stretch) => (true, stretch),
             None if !worth => {
@@ -424,40 +424,96 @@ pub(super) fn next_with_rows(
     Ok(found.map(|slot_us| kept.span_of(slot_us)))
 }
 
-/// Packs the rows of a span; returns the number of packed slots.
+/// How far the sealing of a span has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sealed {
+    /// Number of packed slots.
+    pub(super) slots: u64,
+    /// The last series that was read, if there are more.
+    pub(super) until_series: Option<i64>,
+}
+
+/// About so many series are sealed in one transaction, for which batches have to wait.
+const SEALED_AT_ONCE: i64 = 1_000;
+
+/// Packs the rows of a span: of the first series after `after_series`. A series that cannot be
+/// packed exactly keeps its rows.
+///
+/// Rows lie in the order of time, so they are read and deleted time by time: a few pages of each.
 pub(super) fn seal(
     tx: &Transaction<'_>,
     kept: &StoredRetention,
     span_us: i64,
+    after_series: i64,
     packing: Packing,
-) -> Result<u64> {
+) -> Result<Sealed> {
     let partition_us = kept.partition_of(span_us);
-    if !schema::partitions(tx, kept.step().us())?.contains(&partition_us) {
-        return Ok(0);
+    let exists = schema::partitions(tx, kept.step().us())?.contains(&partition_us);
+    if packing == Packing::NEVER || !exists {
+        return Ok(Sealed::default());
     }
     let table = names::partition(kept.step().us(), partition_us);
+    let times = rows::times(tx, kept, span_us, kept.span_end(span_us))?;
+    let until_series = last_series(tx, &table, &times, after_series)?;
+    let series = [after_series, until_series.unwrap_or(i64::MAX)];
+    let mut stretches: BTreeMap<(i64, i32), Stretch> = BTreeMap::new();
     let sql = format!(
-        "SELECT series, lane, count(*), (max(slot_us) - min(slot_us)) / {step_us} + 1
-         FROM {table} WHERE slot_us >= ?1 AND slot_us < ?2
-         GROUP BY series, lane HAVING count(*) >= ?3",
-        step_us = kept.step().us()
+        "SELECT {} FROM {table} WHERE slot_us = ?1 AND series > ?2 AND series <= ?3",
+        rows::SLOT
     );
-    let mut statement = tx.prepare_cached(&sql)?;
-    let ends = params![span_us, kept.span_end(span_us), packing.fewest()];
-    let found = statement.query_map(ends, |row| {
-        let key = StretchKey { span_us, series: row.get(0)?, lane: row.get(1)? };
-        Ok((key, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?))
-    })?;
-    let (mut sealed, mut statements) = (0, Statements::default());
-    for found in found.collect::<Result<Vec<_>>>()? {
-        let (key, slots, places) = found;
-        if packing.admits(slots as usize, places as usize) {
-            let mut stretch = Stretch::new(kept, key);
-            let taken = take_rows(tx, kept, &mut stretch)?;
-            sealed += if store(tx, kept, &stretch, false, &mut statements)? { taken } else { 0 };
+    let mut read = tx.prepare_cached(&sql)?;
+    for slot_us in &times {
+        let mut found = read.query(params![slot_us, series[0], series[1]])?;
+        while let Some(row) = found.next()? {
+            let (key, row) = rows::slot(row)?;
+            let of = StretchKey { span_us, series: key.series, lane: key.lane };
+            let stretch = stretches.entry((key.series, key.lane));
+            slot(stretch.or_insert_with(|| Stretch::new(kept, of)), &key)?.merge(&row);
         }
     }
-    Ok(sealed)
+    let packed: Vec<_> = stretches.values().map(|stretch| (stretch, stretch.pack())).collect();
+    let unpacked = packed.iter().filter(|(_, packed)| packed.is_none());
+    let left: BTreeSet<i64> = unpacked.map(|(stretch, _)| stretch.key.series).collect();
+    let (mut slots, mut statements) = (0, Statements::default());
+    for (stretch, packed) in &packed {
+        if let Some(packed) = packed.as_ref().filter(|_| !left.contains(&stretch.key.series)) {
+            statements.put(tx, kept, stretch.key, packed)?;
+            slots += stretch.iter().count() as u64;
+        }
+    }
+    let sql = format!("DELETE FROM {table} WHERE slot_us = ?1 AND series > ?2 AND series < ?3");
+    let mut delete = tx.prepare_cached(&sql)?;
+    let ends: Vec<i64> = left.into_iter().chain([series[1].saturating_add(1)]).collect();
+    for slot_us in &times {
+        let mut from = after_series;
+        for end in &ends {
+            delete.execute(params![slot_us, from, end])?;
+            from = *end;
+        }
+    }
+    Ok(Sealed { slots, until_series })
+}
+
+/// The series up to which no time has more than [`SEALED_AT_ONCE`] rows of the series after another;
+/// `None` if there are no more.
+fn last_series(
+    tx: &Transaction<'_>,
+    table: &str,
+    times: &[i64],
+    after_series: i64,
+) -> Result<Option<i64>> {
+    let sql = format!(
+        "SELECT series FROM {table} WHERE slot_us = ?1 AND series > ?2
+         ORDER BY series LIMIT 1 OFFSET ?3"
+    );
+    let mut find = tx.prepare_cached(&sql)?;
+    let mut last: Option<i64> = None;
+    for slot_us in times {
+        let found = find.query_row([*slot_us, after_series, SEALED_AT_ONCE - 1], |row| row.get(0));
+        let found: Option<i64> = found.optional()?;
+        last = [last, found].into_iter().flatten().min();
+    }
+    Ok(last)
 }
 
 #[cfg(test)]

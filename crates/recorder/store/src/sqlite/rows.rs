@@ -32,6 +32,45 @@ pub(super) fn slot(row: &Row<'_>) -> Result<(SlotKey, Accumulator)> {
     Ok((SlotKey { slot_us: row.get(0)?, series: row.get(1)?, lane: row.get(2)? }, accumulator))
 }
 
+/// The times of a table's rows, each found from the one before: their number is small, because rows
+/// are packed once their span is over.
+///
+/// With them the rows of a series are found by the key. An index by series would be changed by a
+/// batch of one slot of each series in as many pages as there are series.
+fn times_sql(table: &str, from: &str) -> String {
+    format!(
+        "WITH RECURSIVE time (us) AS (
+             SELECT min(slot_us) FROM {table} {from}
+             UNION ALL
+             SELECT (SELECT min(slot_us) FROM {table} WHERE slot_us > us) FROM time
+             WHERE us IS NOT NULL)
+         SELECT us FROM time"
+    )
+}
+
+/// All rows of a table as a view reads them: those of some series by the times of the table.
+///
+/// With DISTINCT, SQLite applies a condition on times to their list, not to each series and time.
+pub(super) fn by_times(table: &str) -> String {
+    let columns = SLOT.replacen("slot_us", "us AS slot_us", 1);
+    let times = times_sql(table, "");
+    format!(
+        "SELECT {columns} FROM (SELECT DISTINCT us FROM ({times})) CROSS JOIN {table} ON slot_us = us"
+    )
+}
+
+/// The times of rows in a range within one partition.
+pub(super) fn times(
+    db: &Connection,
+    kept: &StoredRetention,
+    from_us: i64,
+    until_us: i64,
+) -> Result<Vec<i64>> {
+    let table = names::partition(kept.step().us(), kept.partition_of(from_us));
+    let sql = format!("{} WHERE us < ?2", times_sql(&table, "WHERE slot_us >= ?1"));
+    db.prepare_cached(&sql)?.query_map([from_us, until_us], |row| row.get(0))?.collect()
+}
+
 /// The rows of a series in a range within one partition.
 pub(super) fn of_series(
     db: &Connection,
@@ -40,9 +79,10 @@ pub(super) fn of_series(
     from_us: i64,
     until_us: i64,
 ) -> Result<Vec<(SlotKey, Accumulator)>> {
+    let table = names::partition(kept.step().us(), kept.partition_of(from_us));
     let sql = format!(
-        "SELECT {SLOT} FROM {} WHERE series = ?1 AND slot_us >= ?2 AND slot_us < ?3",
-        names::partition(kept.step().us(), kept.partition_of(from_us))
+        "SELECT {SLOT} FROM ({} WHERE us < ?3) CROSS JOIN {table} ON slot_us = us WHERE series = ?1",
+        times_sql(&table, "WHERE slot_us >= ?2")
     );
     let mut statement = db.prepare_cached(&sql)?;
     statement.query_map([series, from_us, until_us], slot)?.collect()

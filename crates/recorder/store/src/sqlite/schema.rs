@@ -6,10 +6,12 @@ use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBe
 use series::{SECOND_US, Step};
 
 use super::error::broken;
-use super::packed_table;
+use super::{packed_table, rows};
 use crate::known_times::{self, RetentionTimes};
 use crate::names;
-use crate::packed::{SERIES_COLUMNS, no_rows, sqlite_numbers, sqlite_slots, sqlite_spans};
+use crate::packed::{
+    SERIES_COLUMNS, no_rows, sqlite_last, sqlite_numbers, sqlite_slots, sqlite_spans,
+};
 use crate::plan::retained;
 use crate::steps::{FIRST_SCHEMA, steps_from};
 use crate::stored_retention::StoredRetention;
@@ -48,14 +50,10 @@ fn migrate_by(steps: &[&str], db: &mut Connection) -> Result<()> {
     tx.commit()
 }
 
-/// The statements that index the tables of a partition by series.
+/// The statement that indexes the packed rows of a partition by series.
 fn index(step_us: i64, start_us: i64) -> String {
-    let (slots, packed) =
-        (names::partition(step_us, start_us), names::packed_partition(step_us, start_us));
-    format!(
-        "CREATE INDEX {slots}_series ON {slots} (series, slot_us);
-         CREATE INDEX {packed}_series ON {packed} (series, span_us);"
-    )
+    let packed = names::packed_partition(step_us, start_us);
+    format!("CREATE INDEX {packed}_series ON {packed} (series, span_us)")
 }
 
 /// The retentions, finest first.
@@ -207,9 +205,8 @@ fn drop_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
 fn make_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
     drop_views(tx, step_us)?;
     let starts = partitions(tx, step_us)?;
-    let all = |table: fn(i64, i64) -> String, nothing: String| -> String {
-        let parts = starts.iter().map(|us| format!("SELECT * FROM {}", table(step_us, *us)));
-        let parts: Vec<String> = parts.collect();
+    let all = |part: fn(i64, i64) -> String, nothing: String| -> String {
+        let parts: Vec<String> = starts.iter().map(|us| part(step_us, *us)).collect();
         if parts.is_empty() { nothing } else { parts.join("\n UNION ALL ") }
     };
     let [slot, packed, spans, numbers, stored, known] =
@@ -222,8 +219,14 @@ fn make_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
          CREATE VIEW {numbers} AS {};
          CREATE VIEW {stored} AS SELECT * FROM {slot} UNION ALL {};
          {}",
-        all(names::partition, format!("SELECT {SLOT_NOTHING} WHERE 0")),
-        all(names::packed_partition, packed_table::nothing()),
+        all(
+            |step_us, us| rows::by_times(&names::partition(step_us, us)),
+            format!("SELECT {SLOT_NOTHING} WHERE 0")
+        ),
+        all(
+            |step_us, us| format!("SELECT * FROM {}", names::packed_partition(step_us, us)),
+            packed_table::nothing()
+        ),
         sqlite_spans(&packed, step_us),
         sqlite_numbers(&spans, step_us),
         sqlite_slots(&numbers, "slot_us, series, lane"),
@@ -234,6 +237,7 @@ fn make_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
             .replace("$known", &known)
             .replace("$slot", &slot)
             .replace("$packed", &packed)
+            .replace("$last", &sqlite_last())
             .replace("$step_us", &step_us.to_string())
             .replace("$no_rows_13", &no_rows(13)),
     ))

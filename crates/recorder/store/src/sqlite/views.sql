@@ -1,8 +1,9 @@
 -- All slots with the columns of their series. The lanes of a slot are added, if there can be several.
+-- The plus keeps a range of series on s: on r, SQLite would prefer it to the one series of s.
 CREATE VIEW $known AS
 SELECT s.id AS series, s.measurement, s.field, s.tags, s.flow, s.xff, r.slot_us, r.integral,
        r.covered_us, r.vmin, r.vmax, r.n, r.approximate
-FROM series s CROSS JOIN $slot r ON r.series = s.id WHERE NOT s.laned
+FROM series s CROSS JOIN $slot r ON r.series = +s.id WHERE NOT s.laned
 UNION ALL
 SELECT series, measurement, field, tags, flow, xff, slot_us, integral, covered_us, vmin, vmax, n, approximate
 FROM ($unpacked) WHERE NOT laned
@@ -14,7 +15,7 @@ FROM (SELECT series, measurement, field, tags, flow, xff, slot_us,
              max(approximate) OVER slot AS approximate, row_number() OVER slot AS place
       FROM (SELECT s.id AS series, s.measurement, s.field, s.tags, s.flow, s.xff, r.slot_us,
                    r.integral, r.covered_us, r.vmin, r.vmax, r.n, r.approximate
-            FROM series s CROSS JOIN $slot r ON r.series = s.id WHERE s.laned
+            FROM series s CROSS JOIN $slot r ON r.series = +s.id WHERE s.laned
             UNION ALL
             SELECT series, measurement, field, tags, flow, xff, slot_us, integral, covered_us,
                    vmin, vmax, n, approximate
@@ -56,7 +57,7 @@ FROM (SELECT *, row_number() OVER (PARTITION BY slot_us, series, measurement, fi
                                     SELECT span_us + first * $step_us AS at FROM $packed WHERE series = s.id
                                     UNION ALL SELECT slot_us FROM $slot WHERE series = s.id)) AS first_us,
                                (SELECT max(at) FROM (
-                                    SELECT span_us + (first + count - 1) * $step_us AS at FROM $packed WHERE series = s.id
+                                    SELECT span_us + (first + $last) * $step_us AS at FROM $packed WHERE series = s.id
                                     UNION ALL SELECT slot_us FROM $slot WHERE series = s.id)) AS last_us
                         FROM series s
                         UNION ALL SELECT NULL, NULL, NULL, NULL, NULL, NULL WHERE 0)

@@ -175,15 +175,18 @@ fn counts(from_s: i64, slots: i64) -> Vec<Update> {
     (0..slots).map(count).collect()
 }
 
-/// Rows and packed rows at each stage in the life of slots.
-fn life(place: Place) {
+/// Rows and packed rows at each stage in the life of slots; `few` slots of a series are packed once
+/// their span is over, or 0 of them.
+fn life(place: Place, few: u64) {
     let mut run = Run::new(place);
     let kept = |run: &mut Run| run.place.kept("10s");
     run.apply(&counts(0, 3));
     assert_eq!(kept(&mut run), (3, 0), "few slots are rows");
-    assert_eq!(run.place.store().seal(1_800 * SECOND_US).unwrap(), 0, "too few to be packed");
+    assert_eq!(run.place.store().seal(1_800 * SECOND_US).unwrap(), few);
+    let (rows, packed) = if few > 0 { (0, 1) } else { (3, 0) };
+    assert_eq!(kept(&mut run), (rows, packed), "until their span is over");
     run.apply(&counts(1_800, 180));
-    assert_eq!(kept(&mut run), (3, 1), "a whole span is packed at once");
+    assert_eq!(kept(&mut run), (rows, packed + 1), "a whole span is packed at once");
     run.apply(&counts(200, 100));
     assert_eq!(kept(&mut run), (0, 2), "rows join those that are packed with them");
     run.apply(&counts(1_800, 1));
@@ -195,7 +198,8 @@ fn life(place: Place) {
     assert_eq!(run.place.store().seal(5_399 * SECOND_US).unwrap(), 0, "the span is not over");
     assert_eq!(run.place.store().seal(5_400 * SECOND_US).unwrap(), 60);
     assert_eq!(kept(&mut run), (0, 3));
-    assert_eq!(run.place.store().seal(i64::MAX).unwrap(), 0, "nothing is left to pack");
+    let hours = if few > 0 { 2 } else { 0 };
+    assert_eq!(run.place.store().seal(i64::MAX).unwrap(), hours, "minutes are packed already");
     // Values so different that no integers represent them exactly: their span becomes rows again.
     let level =
         |from_s, value| Update::Level { lane: 0, from_s, us: 10 * SECOND_US, value, taken: false };
@@ -213,16 +217,17 @@ fn life(place: Place) {
 
 #[test]
 fn slots_are_rows_until_they_are_packed_in_sqlite() {
-    life(Place::sqlite());
+    life(Place::sqlite(), 3);
 }
 
 #[test]
 fn slots_are_rows_until_they_are_packed_in_postgresql() {
-    life(Place::postgres("life"));
+    life(Place::postgres("life"), 0);
 }
 
-/// Upkeep in parts of one span each gets through all of them, although some keep their rows.
-fn parts(place: Place) {
+/// Upkeep in parts of one span each gets through all of them, although some may keep their rows: the
+/// `lone` ones, of 10 s and of a minute, unless they are packed.
+fn parts(place: Place, lone: [u64; 2]) {
     let mut run = Run::new(place);
     for span in 0..6 {
         run.apply(&counts(span * 1_800, 1));
@@ -248,17 +253,109 @@ fn parts(place: Place) {
         }
         assert!(parts < 100, "the parts begin again and again");
     }
-    assert_eq!(sealed, 60 + 10, "slots of 10 s, and of a minute");
+    assert_eq!(sealed, 60 + 10 + lone[0] + lone[1], "slots of 10 s, and of a minute");
     assert!(parts >= 7, "one span each: {parts}");
-    assert_eq!(run.place.kept("10s"), (6, 1));
+    let lone = lone[0] as i64;
+    assert_eq!(run.place.kept("10s"), (6 - lone, 1 + lone));
 }
 
 #[test]
 fn upkeep_in_parts_comes_to_an_end_in_sqlite() {
-    parts(Place::sqlite());
+    parts(Place::sqlite(), [6, 6]);
 }
 
 #[test]
 fn upkeep_in_parts_comes_to_an_end_in_postgresql() {
-    parts(Place::postgres("parts"));
+    parts(Place::postgres("parts"), [0, 6]);
+}
+
+/// Many series are sealed some at a time; one that cannot be packed exactly keeps its rows.
+#[test]
+fn many_series_are_sealed_in_parts_in_sqlite() {
+    let mut place = Place::sqlite();
+    let store = place.store();
+    let retention = Retention::from_secs(10, None).unwrap();
+    store.retain(&[retention]).unwrap();
+    let spec = Spec::new(Kind::Level, retention.step);
+    let wanted = |number| NewSeries::new(Identity::new(&format!("level.{number}"), []), spec);
+    let wanted: Vec<NewSeries> = (0..2_500).map(wanted).collect();
+    let series = store.series(&wanted, &SeriesLimit::DEFAULT).unwrap();
+    let series: Vec<i64> = series.into_iter().map(|made| made.unwrap().id).collect();
+    let far = [1e150 / 3.0, 1.0 / 3.0, 1e-150 / 3.0];
+    for (number, value) in far.iter().enumerate() {
+        let mut changes = Changes::default();
+        for id in &series {
+            let value = if *id == series[1_200] { *value } else { *id as f64 };
+            let from_us = number as i64 * retention.step.us();
+            let interval = Interval::of(&spec, from_us, from_us + retention.step.us(), value);
+            for (slot_us, part) in interval.unwrap().slots(retention.step) {
+                changes.add(
+                    retention.step,
+                    SlotKey { slot_us, series: *id, lane: 0 },
+                    Delta::widen(part),
+                );
+            }
+        }
+        store.apply(Writer(1), number as u64 + 1, &changes).unwrap();
+    }
+    let before = store.slots(retention.step, &series, i64::MIN, i64::MAX).unwrap();
+    assert_eq!(before.len(), 3 * 2_500);
+    let mut sealed = Vec::new();
+    while sealed.len() < 100 {
+        let mut asked = 0;
+        let goes_on = &mut || {
+            asked += 1;
+            asked == 1
+        };
+        let done = store.maintain_while(24 * 3_600 * SECOND_US, goes_on).unwrap();
+        sealed.push(done.sealed);
+        if !done.is_partial {
+            break;
+        }
+    }
+    assert_eq!(sealed, [3_000, 2_997, 1_500]);
+    let after = store.slots(retention.step, &series, i64::MIN, i64::MAX).unwrap();
+    assert!(after == before, "sealing changed what slots contain");
+    assert_eq!(place.kept("10s"), (3, 2_499));
+}
+
+/// Slots far from each other are packed with their places, which views and filled views read.
+#[test]
+fn scattered_slots_are_shown_where_they_are() {
+    for mut place in [Place::sqlite(), Place::postgres("scattered")] {
+        let store = place.store();
+        let retention = Retention::from_secs(10, None).unwrap();
+        store.retain(&[retention]).unwrap();
+        let spec = Spec::new(Kind::Count, retention.step);
+        let wanted = NewSeries::new(Identity::new("requests", []), spec);
+        let made = store.series(&[wanted], &SeriesLimit::DEFAULT).unwrap();
+        let of = made[0].clone().unwrap();
+        let mut changes = Changes::default();
+        for slot in [2, 9, 100, 179] {
+            let from_us = slot * retention.step.us();
+            let interval = Interval::count(from_us, from_us + retention.step.us(), 10 * slot);
+            for (slot_us, part) in interval.unwrap().slots(retention.step) {
+                let key = SlotKey { slot_us, series: of.id, lane: 0 };
+                changes.add(retention.step, key, Delta::widen(part));
+            }
+        }
+        store.apply(Writer(1), 1, &changes).unwrap();
+        let slots = store.slots(retention.step, &[of.id], 1_000 * SECOND_US, i64::MAX).unwrap();
+        let slots = slots.iter().map(|(key, _)| key.slot_us / retention.step.us());
+        assert_eq!(slots.collect::<Vec<_>>(), [100, 179]);
+        assert_eq!(place.kept("10s"), (0, 1));
+        // PostgreSQL's is given the time that it fills.
+        let (filled, all) = match place {
+            Place::Postgres { .. } => ("every_10s_filled('1970-01-01Z', '1970-01-01 01:00Z')", 360),
+            _ => ("every_10s_filled", 178),
+        };
+        for (view, all) in [("every_10s", 4), (filled, all)] {
+            let shown = place.shown(retention.step, view, &of);
+            let known = shown.iter().filter(|slot| slot.known > 0.0);
+            let known = known.map(|slot| (slot.slot_us / retention.step.us(), slot.total));
+            let wanted = [2, 9, 100, 179].map(|slot| (slot, Some(10.0 * slot as f64)));
+            assert_eq!(known.collect::<Vec<_>>(), wanted);
+            assert_eq!(shown.len(), all, "{view}");
+        }
+    }
 }
