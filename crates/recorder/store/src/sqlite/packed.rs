@@ -399,7 +399,7 @@ fn store<'tx>(
 /// Moves the rows of a stretch's slots into it; returns their number.
 fn take_rows(tx: &Transaction<'_>, kept: &StoredRetention, stretch: &mut Stretch) -> Result<u64> {
     let key = stretch.key;
-    let found = rows::of_series(tx, kept, key.series, key.span_us, kept.span_end(key.span_us))?;
+    let found = rows::of_series(tx, kept, &[key.series], key.span_us, kept.span_end(key.span_us))?;
     let table = names::partition(kept.step().us(), kept.partition_of(key.span_us));
     let sql = format!("DELETE FROM {table} WHERE slot_us = ?1 AND series = ?2 AND lane = ?3");
     let mut delete = tx.prepare_cached(&sql)?;

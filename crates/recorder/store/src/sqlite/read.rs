@@ -1,5 +1,7 @@
 //! Reads the tables into the model.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
@@ -129,17 +131,22 @@ pub(super) fn slots(
     };
     let parts = parts(db, &kept, from_us, until_us)?;
     let mut found = Vec::new();
-    for id in series {
-        let Some(flavor) = flavor(db, *id)? else { continue };
-        let mut of_series = Vec::new();
-        for (from_us, until_us) in &parts {
-            of_series.extend(rows::of_series(db, &kept, *id, *from_us, *until_us)?);
-            add_packed(db, &kept, *id, *from_us, *until_us, &mut of_series)?;
+    for (from_us, until_us) in &parts {
+        found.extend(rows::of_series(db, &kept, series, *from_us, *until_us)?);
+        for id in series {
+            add_packed(db, &kept, *id, *from_us, *until_us, &mut found)?;
         }
-        found.extend(of_series.into_iter().map(|(key, mut row)| {
-            row.integral = integral_of(flavor, row.integral.as_f64());
-            (key, row)
-        }));
+    }
+    let mut flavors = HashMap::new();
+    for id in series {
+        if let Some(flavor) = flavor(db, *id)? {
+            flavors.insert(*id, flavor);
+        }
+    }
+    for (key, row) in &mut found {
+        if let Some(flavor) = flavors.get(&key.series) {
+            row.integral = integral_of(*flavor, row.integral.as_f64());
+        }
     }
     found.sort_by_key(|(key, _)| *key);
     Ok(found)
@@ -217,7 +224,7 @@ impl<'db> FineSlots<'db> {
         };
         let mut found = Vec::new();
         for (from_us, until_us, is_packed) in parts.iter() {
-            found.extend(rows::of_series(db, kept, series, *from_us, *until_us)?);
+            found.extend(rows::of_series(db, kept, &[series], *from_us, *until_us)?);
             if *is_packed {
                 add_packed(db, kept, series, *from_us, *until_us, &mut found)?;
             }

@@ -71,21 +71,23 @@ pub(super) fn times(
     db.prepare_cached(&sql)?.query_map([from_us, until_us], |row| row.get(0))?.collect()
 }
 
-/// The rows of a series in a range within one partition.
+/// The rows of some series in a range within one partition, in order of time.
 pub(super) fn of_series(
     db: &Connection,
     kept: &StoredRetention,
-    series: i64,
+    series: &[i64],
     from_us: i64,
     until_us: i64,
 ) -> Result<Vec<(SlotKey, Accumulator)>> {
     let table = names::partition(kept.step().us(), kept.partition_of(from_us));
     let sql = format!(
-        "SELECT {SLOT} FROM ({} WHERE us < ?3) CROSS JOIN {table} ON slot_us = us WHERE series = ?1",
+        "SELECT {SLOT} FROM ({} WHERE us < ?3) CROSS JOIN {table} ON slot_us = us
+         WHERE series IN (SELECT value FROM json_each(?1))",
         times_sql(&table, "WHERE slot_us >= ?2")
     );
     let mut statement = db.prepare_cached(&sql)?;
-    statement.query_map([series, from_us, until_us], slot)?.collect()
+    let series = series.iter().map(i64::to_string).collect::<Vec<String>>().join(",");
+    statement.query_map(params![format!("[{series}]"), from_us, until_us], slot)?.collect()
 }
 
 /// Adds to rows, ordered by key. The keys of those whose counts are too large are added to `over`.
