@@ -372,16 +372,12 @@ fn pack(
     let mut packed = Packed {
         first: first as i64,
         count: rows.len() as i64,
-        shape: 0,
+        shape: if places.is_some() { SCATTERED } else { 0 },
         numbers: std::array::from_fn(|_| Column::default()),
         divisors: [None; 8],
     };
-    packed.numbers[FLAGS] = Column::new(&filled.flags)?;
-    if places.is_some() {
-        packed.shape |= SCATTERED;
-    } else {
-        packed.numbers[FLAGS] = std::mem::take(&mut packed.numbers[FLAGS]).trimmed();
-    }
+    let flags = Column::new(&filled.flags)?;
+    packed.numbers[FLAGS] = if places.is_some() { flags } else { flags.trimmed() };
     packed.numbers[COVERED] = Column::new(&filled.covered_stored)?;
     packed.numbers[N] = Column::new(&filled.n)?;
     packed.numbers[LAST_AT] = Column::new(&filled.last_at)?;
@@ -538,23 +534,23 @@ impl Packed {
             _ => None,
         };
         let (last_val, _) = self.doubles(LAST_VAL, near, &places)?;
-        for place in places {
-            let flags = unpacked.flags[place];
+        for at in places {
+            let flags = unpacked.flags[at];
             if flags & ABSENT != 0 {
                 continue;
             }
-            let slot_us = stretch.key.span_us + self.place(place, flags) * stretch.step_us;
+            let slot_us = stretch.key.span_us + self.place(at, flags) * stretch.step_us;
             let last = match flags & NO_LAST != 0 {
                 true => (i64::MIN, 0.0),
-                false => (slot_us.wrapping_add(last_at[place]), last_val[place]),
+                false => (slot_us.wrapping_add(last_at[at]), last_val[at]),
             };
-            let (vmin, vmax) = unpacked.bounds(place);
+            let (vmin, vmax) = unpacked.bounds(at);
             let row = Accumulator {
-                integral: Integral::Area(unpacked.integral[place]),
-                covered_us: unpacked.covered[place],
+                integral: Integral::Area(unpacked.integral[at]),
+                covered_us: unpacked.covered[at],
                 vmin,
                 vmax,
-                n: unpacked.n[place],
+                n: unpacked.n[at],
                 last_us: last.0,
                 last_val: last.1,
                 approximate: flags & APPROXIMATE != 0,

@@ -455,7 +455,7 @@ pub(super) fn seal(
     let table = names::partition(kept.step().us(), partition_us);
     let times = rows::times(tx, kept, span_us, kept.span_end(span_us))?;
     let until_series = last_series(tx, &table, &times, after_series)?;
-    let series = [after_series, until_series.unwrap_or(i64::MAX)];
+    let last = until_series.unwrap_or(i64::MAX);
     let mut stretches: BTreeMap<(i64, i32), Stretch> = BTreeMap::new();
     let sql = format!(
         "SELECT {} FROM {table} WHERE slot_us = ?1 AND series > ?2 AND series <= ?3",
@@ -463,7 +463,7 @@ pub(super) fn seal(
     );
     let mut read = tx.prepare_cached(&sql)?;
     for slot_us in &times {
-        let mut found = read.query(params![slot_us, series[0], series[1]])?;
+        let mut found = read.query(params![slot_us, after_series, last])?;
         while let Some(row) = found.next()? {
             let (key, row) = rows::slot(row)?;
             let of = StretchKey { span_us, series: key.series, lane: key.lane };
@@ -483,7 +483,7 @@ pub(super) fn seal(
     }
     let sql = format!("DELETE FROM {table} WHERE slot_us = ?1 AND series > ?2 AND series < ?3");
     let mut delete = tx.prepare_cached(&sql)?;
-    let ends: Vec<i64> = left.into_iter().chain([series[1].saturating_add(1)]).collect();
+    let ends: Vec<i64> = left.into_iter().chain([last.saturating_add(1)]).collect();
     for slot_us in &times {
         let mut from = after_series;
         for end in &ends {
