@@ -1,7 +1,7 @@
 //! What actions during the load cost: a table and its words.
 
 use base::{Nanos, format_count};
-use record::{ActionTaken, Disruption, Part, StepOutcome, StepTaken, Trial};
+use record::{ActionTaken, Disruption, Part, StepOutcome, Trial};
 
 use crate::text::{listed, plural};
 
@@ -97,22 +97,24 @@ impl Losses<'_> {
         format!("{mean} ({}–{})", format_count(*fewest), format_count(*most))
     }
 
-    /// What the actions of a trial were: `reload (SIGHUP) 3 times per trial, at 1 s, 4 s and 7 s`.
+    /// What the actions of a trial were: `reload (SIGHUP) at 1.0 s, 4.0 s and 7.0 s`.
     pub(crate) fn actions_in_words(&self) -> String {
-        let mut kinds: Vec<(&str, Vec<String>, Vec<String>)> = Vec::new();
+        let alike = |one: &ActionTaken, other: &ActionTaken| {
+            let steps = other.steps.iter().map(|step| &step.what);
+            one.name == other.name && one.steps.iter().map(|step| &step.what).eq(steps)
+        };
+        let mut kinds: Vec<Vec<&ActionTaken>> = Vec::new();
         for action in self.first {
-            let steps = steps_in_words(&action.steps);
-            let at = seconds(action.at);
-            match kinds.iter_mut().find(|(name, known, _)| *name == action.name && *known == steps)
-            {
-                Some((.., moments)) => moments.push(at),
-                None => kinds.push((&action.name, steps, vec![at])),
+            match kinds.iter_mut().find(|kind| alike(kind[0], action)) {
+                Some(kind) => kind.push(action),
+                None => kinds.push(vec![action]),
             }
         }
-        let words = kinds.iter().map(|(name, steps, moments)| {
-            let steps = steps.join(", ");
+        let words = kinds.iter().map(|kind| {
+            let (name, steps) = (&kind[0].name, steps_in_words(kind));
             let what = if steps == *name { steps } else { format!("{name} ({steps})") };
-            format!("{what} at {}", listed(moments))
+            let moments: Vec<_> = kind.iter().map(|action| seconds(action.at)).collect();
+            format!("{what} at {}", listed(&moments))
         });
         let new = format_count(u64::from(self.new_processes));
         let mut words = format!("{}; new processes: {new}", words.collect::<Vec<_>>().join("; "));
@@ -124,16 +126,20 @@ impl Losses<'_> {
     }
 }
 
-/// `SIGUSR2`, then `SIGQUIT 1.0 s later`.
-fn steps_in_words(steps: &[StepTaken]) -> Vec<String> {
-    let later = |index: usize, step: &StepTaken| match index {
-        0 => step.what.clone(),
-        _ => {
-            let pause = step.at.saturating_sub(steps[index - 1].at);
-            format!("{} {} later", step.what, seconds(pause))
+/// The steps of occurrences of one action: `SIGUSR2, then SIGQUIT 1.0–1.2 s later`.
+fn steps_in_words(kind: &[&ActionTaken]) -> String {
+    let word = |index: usize| {
+        let what = &kind[0].steps[index].what;
+        let Some(before) = index.checked_sub(1) else { return what.clone() };
+        let pauses = kind.iter().map(|of| of.steps[index].at.saturating_sub(of.steps[before].at));
+        let least = pauses.clone().min().map(seconds).unwrap_or_default();
+        match pauses.max().map(seconds).unwrap_or_default() {
+            most if most == "0.0 s" => what.clone(),
+            most if most == least => format!("{what} {most} later"),
+            most => format!("{what} {}–{most} later", least.trim_end_matches(" s")),
         }
     };
-    steps.iter().enumerate().map(|(index, step)| later(index, step)).collect()
+    (0..kind[0].steps.len()).map(word).collect::<Vec<_>>().join(", then ")
 }
 
 /// A moment to a tenth of a second: the exact one is in the record.
