@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::log::points_of;
+use crate::log::{points_of, put_points};
 use crate::{
-    Accumulator, CountedTime, Cover, Delta, Gap, Log, Point, Reading, Refusal, Sense, Span, Spec,
+    Accumulator, CountedTime, Cover, Delta, Gap, Point, Reading, Refusal, Sense, Span, Spec,
 };
 
 /// The formats of a stored lane.
@@ -209,11 +209,8 @@ impl Lane {
             self.counted.put(&mut bytes);
             return bytes;
         }
-        let mut log = Log::default();
-        self.points.iter().for_each(|point| log.push_point(*point));
-        let mut bytes = Vec::with_capacity(2 + log.bytes().len());
-        bytes.extend([POINTS, u8::from(self.forgotten)]);
-        bytes.extend_from_slice(log.bytes());
+        let mut bytes = vec![POINTS, u8::from(self.forgotten)];
+        put_points(&mut bytes, self.points.iter());
         bytes
     }
 

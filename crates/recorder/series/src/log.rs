@@ -16,6 +16,9 @@ use crate::{Amount, Cover, Interval, Point, Reading, Sense};
 const TIME: u8 = 1;
 const LENGTH: u8 = 2;
 
+/// Bit of a tag: how many more updates have the same one follows, and they come without.
+const REPEATED: u8 = 64;
+
 /// The number's form, in the tag bits above those of the times.
 const FORM_SHIFT: u8 = 2;
 const WHOLE: u8 = 0;
@@ -170,11 +173,6 @@ impl Log {
         let bytes = self.bytes.get(mark.read..).unwrap_or_default();
         LogReader { all: self.bytes.len(), bytes, before: mark.before }
     }
-
-    /// The updates as bytes, for [`points_of`].
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
 }
 
 /// A position between two updates of a log.
@@ -185,12 +183,47 @@ pub struct Mark {
     before: Before,
 }
 
-/// The points from [`Log::bytes`]; `None` for invalid bytes.
+/// Appends points as a log has them, but of adjacent ones with the same tag only the first has it.
+pub(crate) fn put_points<'a>(bytes: &mut Vec<u8>, points: impl Iterator<Item = &'a Point>) {
+    let mut log = Log::default();
+    let (mut tag, mut count, mut rests) = (0, 0_i64, Vec::new());
+    let mut put_run = |tag: u8, count: i64, rests: &[u8]| {
+        match count {
+            0 => {}
+            1 => bytes.push(tag),
+            _ => {
+                bytes.push(tag | REPEATED);
+                put(bytes, count - 1);
+            }
+        }
+        bytes.extend_from_slice(rests);
+    };
+    for point in points {
+        log.bytes.clear();
+        log.push_point(*point);
+        let Some((own, rest)) = log.bytes.split_first() else { continue };
+        if count == 0 || *own != tag {
+            put_run(tag, count, &rests);
+            (tag, count) = (*own, 0);
+            rests.clear();
+        }
+        count += 1;
+        rests.extend_from_slice(rest);
+    }
+    put_run(tag, count, &rests);
+}
+
+/// The inverse of [`put_points`]; `None` for invalid bytes.
 pub(crate) fn points_of(bytes: &[u8]) -> Option<Vec<Point>> {
     let mut reader = LogReader { all: bytes.len(), bytes, before: Before::default() };
     let mut points = Vec::new();
     while !reader.bytes.is_empty() {
-        points.push(reader.point()?);
+        let tag = reader.byte()?;
+        let more =
+            if tag & REPEATED == 0 { 0 } else { reader.varint().filter(|more| *more > 0)? };
+        for _ in 0..=more {
+            points.push(reader.tagged_point(tag & !REPEATED)?);
+        }
     }
     Some(points)
 }
@@ -246,6 +279,10 @@ impl LogReader<'_> {
 
     fn point(&mut self) -> Option<Point> {
         let tag = self.byte()?;
+        self.tagged_point(tag)
+    }
+
+    fn tagged_point(&mut self, tag: u8) -> Option<Point> {
         let length_us = if tag & TIME == 0 { self.before.length_us } else { self.varint()? };
         let form = tag >> FORM_SHIFT;
         let number = self.number(form)?;
@@ -370,10 +407,22 @@ mod tests {
             let count = Interval::count(start_us, start_us + 10 * SECOND_US, i * 37 % 50).unwrap();
             assert!(counts.push_interval(count));
         }
-        assert!(points.bytes().len() <= 3_010, "{}", points.bytes().len());
-        assert!(counts.bytes().len() <= 2_010, "{}", counts.bytes().len());
+        assert!(points.size() <= 3_010, "{}", points.size());
+        assert!(counts.size() <= 2_010, "{}", counts.size());
         assert_eq!((points.len(), points.last_us()), (1_000, Some(9_990 * SECOND_US)));
         assert_eq!(Log::default().last_us(), None);
+    }
+
+    #[test]
+    fn points_at_regular_times_share_their_tags() {
+        let point = |i: i64| Point {
+            at_us: i * 10 * SECOND_US,
+            reading: Reading::Level((i * 37 % 50) as f64),
+        };
+        let points: Vec<Point> = (0..1_000).map(point).collect();
+        let mut bytes = Vec::new();
+        put_points(&mut bytes, points.iter());
+        assert!(bytes.len() <= 1_020, "{}", bytes.len());
     }
 
     #[test]
@@ -381,20 +430,22 @@ mod tests {
         let mut log = Log::default();
         let level = Interval::level(0, 5, 1.5).unwrap();
         assert!(!log.push_interval(level.inverse()));
-        assert!(log.is_empty() && log.bytes().is_empty());
+        assert!(log.is_empty() && log.size() == 0);
     }
 
     #[test]
     fn bytes_that_are_cut_or_not_ours_are_refused() {
-        let mut log = Log::default();
-        log.push_point(Point { at_us: 1 << 50, reading: Reading::Level(0.1 + 0.2) });
-        let bytes = log.bytes();
-        assert_eq!(points_of(bytes).map(|points| points.len()), Some(1));
+        let reading = Reading::Level(0.1 + 0.2);
+        let points = [1, 2, 3].map(|at| Point { at_us: at << 50, reading });
+        let mut bytes = Vec::new();
+        put_points(&mut bytes, points.iter());
+        assert_eq!(points_of(&bytes).as_deref(), Some(&points[..]));
         for cut in 1..bytes.len() {
-            assert_eq!(points_of(&bytes[..cut]), None, "{cut}");
+            assert!(points_of(&bytes[..cut]).is_none_or(|read| read.len() < 3), "{cut}");
         }
         assert_eq!(points_of(&[COUNT << FORM_SHIFT, 0]), None);
         assert_eq!(points_of(&[0xff; 12]), None);
+        assert_eq!(points_of(&[REPEATED, 1]), None, "fewer than none");
     }
 
     fn level() -> impl Strategy<Value = f64> {
@@ -427,6 +478,9 @@ mod tests {
             points.iter().for_each(|point| log.push_point(*point));
             let back: Vec<Point> = log.points().collect();
             prop_assert_eq!(&back, &points);
+            let mut bytes = Vec::new();
+            put_points(&mut bytes, points.iter());
+            prop_assert_eq!(points_of(&bytes), Some(back.clone()));
             let bits = |point: &Point| point.reading.as_f64().to_bits();
             let (back, points): (Vec<_>, Vec<_>) =
                 back.iter().zip(&points).map(|(a, b)| (bits(a), bits(b))).unzip();

@@ -14,6 +14,7 @@
 mod doubles;
 mod numbers;
 mod sql;
+mod stored;
 
 use std::ops::Range;
 
@@ -30,7 +31,7 @@ use crate::scan::SlotSum;
 use crate::stored_retention::{SPAN_SLOTS, StoredRetention};
 
 /// The format of what is packed; earlier ones were never released.
-pub(crate) const FORMAT: i64 = 3;
+pub(crate) const FORMAT: i64 = 4;
 
 /// The integer columns, by their names in SQL.
 pub(crate) const NUMBERS: [&str; 12] = [
@@ -68,6 +69,9 @@ const INTEGRAL: usize = 4;
 const VMIN: usize = 6;
 const VMAX: usize = 8;
 const LAST_VAL: usize = 10;
+
+/// The usual base of a column of rests, which are a few units above or below 0.
+const REST_BASE: i64 = -63;
 
 /// Bits of a slot's flags.
 const APPROXIMATE: i64 = 1;
@@ -376,7 +380,7 @@ fn pack(
         numbers: std::array::from_fn(|_| Column::default()),
         divisors: [None; 8],
     };
-    let flags = Column::new(&filled.flags)?;
+    let flags = Column::above_least(&filled.flags)?;
     packed.numbers[FLAGS] = if places.is_some() { flags } else { flags.trimmed() };
     packed.numbers[COVERED] = Column::new(&filled.covered_stored)?;
     packed.numbers[N] = Column::new(&filled.n)?;
@@ -442,13 +446,13 @@ impl Packed {
         };
         self.divisors[divided] = Some(doubles.divisor);
         if let Some((rest, divisor)) = &doubles.rest {
-            self.numbers[at + 1] = Column::new(rest)?;
+            self.numbers[at + 1] = Column::near(REST_BASE, rest)?;
             self.divisors[divided + 1] = Some(*divisor);
         }
         Some(doubles)
     }
 
-    /// Puts doubles unchanged or minus the numbers of `near`, whichever is shorter.
+    /// Puts doubles minus the numbers of `near`, or unchanged if that is shorter.
     fn put_near(
         &mut self,
         at: usize,
@@ -462,8 +466,9 @@ impl Packed {
             let overflows = pairs.clone().any(|(a, b)| a.checked_sub(*b).is_none());
             if overflows { None } else { Column::digits_of(pairs.map(|(a, b)| a - b)) }
         });
+        // Differences of as many digits often need no base.
         let shorter = match (alone, difference) {
-            (Some(alone), Some(difference)) => difference < alone,
+            (Some(alone), Some(difference)) => difference <= alone,
             (None, Some(_)) => true,
             _ => false,
         };

@@ -14,10 +14,10 @@ const DIGITS_MAX: usize = 9;
 const GROUP_DIGITS: usize = 4;
 const GROUP: u64 = BASE.pow(GROUP_DIGITS as u32);
 
-/// Integers: the smallest of them, and the difference of each from it.
+/// Integers: a base, and the difference of each from it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Column {
-    /// The smallest number.
+    /// The smallest number, or a usual base if differences from it take no more digits.
     pub(crate) base: i64,
     /// The last digit of every number, then the second last of every number, and so on. Empty if
     /// all numbers are equal.
@@ -27,8 +27,25 @@ pub(crate) struct Column {
 impl Column {
     /// The column of some numbers; `None` if they are too far apart.
     pub(crate) fn new(numbers: &[i64]) -> Option<Column> {
-        let base = numbers.iter().copied().min()?;
-        let planes = Column::digits_of(numbers.iter().copied())?;
+        Column::near(0, numbers)
+    }
+
+    /// The same with a base that need not be stored, if differences from it take no more digits.
+    pub(crate) fn near(usual: i64, numbers: &[i64]) -> Option<Column> {
+        let (least, greatest) = ends(numbers.iter().copied())?;
+        let planes = planes(least, greatest)?;
+        let is_near = least > usual && self::planes(usual, greatest) == Some(planes);
+        Some(Column::above(if is_near { usual } else { least }, planes, numbers))
+    }
+
+    /// The same with the smallest number as its base, for [`Column::trimmed`].
+    pub(crate) fn above_least(numbers: &[i64]) -> Option<Column> {
+        let (least, greatest) = ends(numbers.iter().copied())?;
+        Some(Column::above(least, planes(least, greatest)?, numbers))
+    }
+
+    /// The column of numbers that exceed a base by at most so many digits.
+    fn above(base: i64, planes: usize, numbers: &[i64]) -> Column {
         let mut digits = Vec::with_capacity(planes * numbers.len());
         if planes > 0 {
             let differences = numbers.iter().map(|number| number.wrapping_sub(base).unsigned_abs());
@@ -42,24 +59,14 @@ impl Column {
             }
             push_digits(&mut digits, rests.into_iter().map(|rest| rest as u32).collect(), left);
         }
-        Some(Column { base, digits })
+        Column { base, digits }
     }
 
     /// The number of digits of each number in the column of some numbers; `None` if there are none,
     /// or if they are too far apart.
     pub(crate) fn digits_of(numbers: impl Iterator<Item = i64>) -> Option<usize> {
-        let ends = numbers.fold(None, |ends: Option<(i64, i64)>, number| {
-            let (least, greatest) = ends.unwrap_or((number, number));
-            Some((least.min(number), greatest.max(number)))
-        });
-        let (least, greatest) = ends?;
-        let mut differ_by = greatest.checked_sub(least)?.unsigned_abs();
-        let mut planes = 0;
-        while differ_by > 0 {
-            differ_by /= BASE;
-            planes += 1;
-        }
-        (planes <= DIGITS_MAX).then_some(planes)
+        let (least, greatest) = ends(numbers)?;
+        planes(least, greatest)
     }
 
     /// The column without trailing positions that equal the smallest number, for a column of one
@@ -114,6 +121,25 @@ impl Column {
     }
 }
 
+/// The smallest and the greatest number; `None` if there are none.
+fn ends(mut numbers: impl Iterator<Item = i64>) -> Option<(i64, i64)> {
+    let first = numbers.next()?;
+    Some(numbers.fold((first, first), |(least, greatest), number| {
+        (least.min(number), greatest.max(number))
+    }))
+}
+
+/// The digits of the difference between two numbers; `None` if they are too far apart.
+fn planes(least: i64, greatest: i64) -> Option<usize> {
+    let mut differ_by = greatest.checked_sub(least)?.unsigned_abs();
+    let mut planes = 0;
+    while differ_by > 0 {
+        differ_by /= BASE;
+        planes += 1;
+    }
+    (planes <= DIGITS_MAX).then_some(planes)
+}
+
 /// Appends so many digits of each number, at most [`GROUP_DIGITS`]: all last ones, all second last ones,
 /// and so on.
 fn push_digits(digits: &mut Vec<u8>, mut numbers: Vec<u32>, planes: usize) {
@@ -149,6 +175,17 @@ mod tests {
     }
 
     #[test]
+    fn a_base_is_left_out_if_that_takes_no_more_digits() {
+        for (numbers, base) in
+            [(&[1, 6, 6][..], 0), (&[30, 60], 0), (&[100, 127], 100), (&[7, 7], 7)]
+        {
+            let column = Column::new(numbers).unwrap();
+            assert_eq!(column.base, base, "{numbers:?}");
+            assert_eq!(column.numbers(numbers.len()).unwrap(), numbers);
+        }
+    }
+
+    #[test]
     fn numbers_too_far_apart_are_not_packed() {
         assert_eq!(Column::new(&[i64::MIN, i64::MAX]), None);
         assert_eq!(Column::new(&[0, i64::MAX]), None);
@@ -158,11 +195,11 @@ mod tests {
     #[test]
     fn what_is_trimmed_comes_back() {
         for numbers in [&[4, 4, 4][..], &[16, 0, 0, 0], &[0, 0, 5], &[9, 4, 4]] {
-            let trimmed = Column::new(numbers).unwrap().trimmed();
+            let trimmed = Column::above_least(numbers).unwrap().trimmed();
             let back = trimmed.untrimmed(numbers.len()).numbers(numbers.len());
             assert_eq!(back.as_deref(), Some(numbers));
         }
-        assert_eq!(Column::new(&[16, 0, 0, 0]).unwrap().trimmed().bytes(), 1);
+        assert_eq!(Column::above_least(&[16, 4, 4, 4]).unwrap().trimmed().bytes(), 1);
     }
 
     #[test]

@@ -5,10 +5,11 @@
 //! past a LIMIT. SQLite merges simple subqueries into the outer query and then computes each number
 //! again for each use; an arm without a table, which has no rows, prevents that.
 
+use super::stored::{is_rest, usual_base, usual_divisors};
 use super::{
-    ABSENT, APPROXIMATE, DIVIDED, FLAGS, INTEGRAL_FROM_VMIN, LAST_FROM_INTEGRAL, LAST_FROM_VMIN,
-    NO_BOUNDS, NO_COVER, NO_LAST, NUMBERS, PLACE_SHIFT, SCATTERED, VMAX_FROM_VMIN, VMAX_IS_VMIN,
-    VMIN_FROM_INTEGRAL, WHOLE_SECONDS,
+    ABSENT, APPROXIMATE, DIVIDED, FLAGS, INTEGRAL, INTEGRAL_FROM_VMIN, LAST_FROM_INTEGRAL,
+    LAST_FROM_VMIN, NO_BOUNDS, NO_COVER, NO_LAST, NUMBERS, PLACE_SHIFT, SCATTERED, VMAX_FROM_VMIN,
+    VMAX_IS_VMIN, VMIN_FROM_INTEGRAL, WHOLE_SECONDS,
 };
 
 /// The most digits of a number.
@@ -61,22 +62,36 @@ impl Dialect {
         }
     }
 
-    fn base(self, column: &str) -> String {
+    /// A column's base, of a table of packed rows `p`.
+    fn stored_base(self, place: usize, step_us: i64) -> String {
+        let (column, whole) = (NUMBERS[place], |number| self.whole(number));
+        let [usual, with_digits] = [false, true].map(|has| usual_base(place, has, step_us));
+        let usual = if usual == with_digits {
+            whole(usual)
+        } else {
+            let (usual, with_digits) = (whole(usual), whole(with_digits));
+            format!("CASE WHEN p.{column} IS NULL THEN {usual} ELSE {with_digits} END")
+        };
+        format!("coalesce(p.{column}_base, {usual})")
+    }
+
+    /// A column's base where its number is computed.
+    fn base(self, place: usize, step_us: i64) -> String {
         match self {
-            Dialect::Sqlite => format!("{column}_base"),
-            Dialect::Postgres => format!("coalesce(p.{column}_base, 0)"),
+            Dialect::Sqlite => format!("{}_base", NUMBERS[place]),
+            Dialect::Postgres => self.stored_base(place, step_us),
         }
     }
 
     /// A slot's flags: one digit, which is missing for trailing positions with the smallest value; or
     /// two with its place, if slots are scattered.
-    fn flags(self) -> String {
+    fn flags(self, step_us: i64) -> String {
         let column = NUMBERS[FLAGS];
         let (length, count) = match self {
             Dialect::Sqlite => (format!("{column}_digits"), "count"),
             Dialect::Postgres => (format!("length(p.{column})"), "p.count"),
         };
-        let (zero, base) = (self.whole(0), self.base(column));
+        let (zero, base) = (self.whole(0), self.base(FLAGS, step_us));
         let [digit, higher] = [0, 1].map(|place| self.digit(column, place));
         format!(
             "({base} + CASE WHEN i < {length} THEN {digit} ELSE {zero} END
@@ -91,7 +106,8 @@ impl Dialect {
     }
 
     /// A column's integer. Digits that the column does not have are not read.
-    fn number(self, column: &str) -> String {
+    fn number(self, of: usize, step_us: i64) -> String {
+        let column = NUMBERS[of];
         let mut digits = String::new();
         for place in (0..DIGITS_MAX).rev() {
             let value = self.whole(127_i64.pow(place));
@@ -100,16 +116,16 @@ impl Dialect {
             let zero = self.whole(0);
             digits = format!("CASE WHEN {has} THEN {value} * {digit}{higher} ELSE {zero} END");
         }
-        format!("({} + {digits})", self.base(column))
+        format!("({} + {digits})", self.base(of, step_us))
     }
 
     /// All numbers, by name.
-    fn numbers(self) -> String {
-        let number = |column: &&str| match NUMBERS[FLAGS] {
-            flags if flags == *column => format!("{} AS {column}", self.flags()),
-            _ => format!("{} AS {column}", self.number(column)),
+    fn numbers(self, step_us: i64) -> String {
+        let number = |(place, column): (usize, &&str)| match place {
+            FLAGS => format!("{} AS {column}", self.flags(step_us)),
+            _ => format!("{} AS {column}", self.number(place, step_us)),
         };
-        NUMBERS.iter().map(number).collect::<Vec<String>>().join(",\n")
+        NUMBERS.iter().enumerate().map(number).collect::<Vec<String>>().join(",\n")
     }
 
     /// The columns of a slot after its key, from its numbers.
@@ -176,9 +192,17 @@ fn is(bits: &str, bit: i64) -> String {
     format!("({bits} & {bit}) <> 0")
 }
 
-fn divisors(of: &str) -> String {
-    let divisors = DIVIDED.iter().map(|column| format!("{of}{column}_div"));
-    divisors.collect::<Vec<String>>().join(", ")
+/// The divisors of a table of packed rows `p`.
+fn stored_divisors() -> String {
+    let divisor = |(place, column): (usize, &&str)| {
+        let others = usual_divisors(INTEGRAL + place).iter();
+        let others: String = others.map(|other| format!("p.{}_div, ", NUMBERS[*other])).collect();
+        match is_rest(place) {
+            false => format!("coalesce(p.{column}_div, {others}1.0) AS {column}_div"),
+            true => format!("p.{column}_div"),
+        }
+    };
+    DIVIDED.iter().enumerate().map(divisor).collect::<Vec<String>>().join(", ")
 }
 
 /// A SELECT of no rows with this many columns.
@@ -192,23 +216,22 @@ pub(crate) fn no_rows(columns: usize) -> String {
 /// SQLite: the SELECT that shows packed rows with the columns of their series, and the number of
 /// digits of each column.
 pub(crate) fn sqlite_spans(packed: &str, step_us: i64) -> String {
-    let digits = |column: &&str| {
-        let length = match NUMBERS[FLAGS] {
-            flags if flags == *column => format!("length(p.{column})"),
+    let digits = |(place, column): (usize, &&str)| {
+        let length = match place {
+            FLAGS => format!("length(p.{column})"),
             _ => format!("length(p.{column}) / p.count"),
         };
-        format!(
-            "ifnull(p.{column}_base, 0) AS {column}_base, p.{column}, ifnull({length}, 0) AS {column}_digits"
-        )
+        let base = Dialect::Sqlite.stored_base(place, step_us);
+        format!("{base} AS {column}_base, p.{column}, ifnull({length}, 0) AS {column}_digits")
     };
-    let digits: Vec<String> = NUMBERS.iter().map(digits).collect();
+    let digits: Vec<String> = NUMBERS.iter().enumerate().map(digits).collect();
     format!(
         "SELECT {OF_SERIES}, p.lane, p.span_us + p.first * {step_us} AS first_us, p.count, p.shape,
                 {},
                 {}
          FROM series s CROSS JOIN {packed} p ON p.series = s.id
          UNION ALL {}",
-        divisors("p."),
+        stored_divisors(),
         digits.join(",\n"),
         no_rows(7 + 4 + DIVIDED.len() + 3 * NUMBERS.len())
     )
@@ -216,14 +239,15 @@ pub(crate) fn sqlite_spans(packed: &str, step_us: i64) -> String {
 
 /// SQLite: the SELECT that shows the numbers of each slot of the view of [`sqlite_spans`].
 pub(crate) fn sqlite_numbers(spans: &str, step_us: i64) -> String {
-    let place = Dialect::Sqlite.place("shape", &Dialect::Sqlite.flags());
+    let place = Dialect::Sqlite.place("shape", &Dialect::Sqlite.flags(step_us));
+    let divisors: Vec<String> = DIVIDED.iter().map(|column| format!("{column}_div")).collect();
     format!(
         "SELECT {SERIES_COLUMNS}, lane, first_us + ({place}) * {step_us} AS slot_us, shape, {},
                 {}
          FROM {spans} CROSS JOIN slot_place WHERE i < count
          UNION ALL {}",
-        divisors(""),
-        Dialect::Sqlite.numbers(),
+        divisors.join(", "),
+        Dialect::Sqlite.numbers(step_us),
         no_rows(7 + 3 + DIVIDED.len() + NUMBERS.len())
     )
 }
@@ -263,7 +287,7 @@ pub(crate) fn postgres_slots(packed: &str, step_us: i64) -> String {
          WHERE (flags & {ABSENT}) = 0",
         Dialect::Postgres.slot(),
         Dialect::Postgres.place("p.shape", "d.flags"),
-        divisors("p."),
-        Dialect::Postgres.numbers()
+        stored_divisors(),
+        Dialect::Postgres.numbers(step_us)
     )
 }

@@ -19,9 +19,18 @@ fn stretch(rows: &[(usize, Accumulator)]) -> Stretch {
     stretch
 }
 
+/// What a table has of packed slots, unpacked.
 fn back(packed: &Packed) -> Stretch {
+    let divisors = packed.stored_divisors();
+    let stored = Packed::from_stored(
+        [packed.first, packed.count, packed.shape],
+        STEP_US,
+        |place| Ok::<_, String>(packed.stored_base(place, STEP_US)),
+        |place| Ok(packed.stored_digits(place).map(<[u8]>::to_vec)),
+        |place| Ok(divisors[place]),
+    );
     let mut found = stretch(&[]);
-    packed.unpack(&mut found).unwrap();
+    stored.unwrap().unpack(&mut found).unwrap();
     found
 }
 
@@ -44,6 +53,15 @@ fn counted(place: usize, count: i64) -> (usize, Accumulator) {
     let (place, row) = held(place, count as f64);
     let rate = rate(count as f64, STEP_US);
     (place, Accumulator { integral: Integral::Area(count as f64), vmin: rate, vmax: rate, ..row })
+}
+
+#[test]
+fn what_is_usual_is_not_stored() {
+    let rows: Vec<_> = (0..60).map(|place| held(place, 50.0 + place as f64)).collect();
+    let packed = stretch(&rows).pack().unwrap();
+    assert_eq!(back(&packed), stretch(&rows));
+    let bases: Vec<_> = (0..12).filter_map(|place| packed.stored_base(place, STEP_US)).collect();
+    assert_eq!((bases, packed.stored_divisors()), (vec![], [None; 8]));
 }
 
 #[test]

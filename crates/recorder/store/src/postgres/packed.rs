@@ -10,7 +10,7 @@ use super::link::{Failure, OpenTransaction};
 use super::types::Time;
 use super::{copy, partition_locks, rows};
 use crate::names;
-use crate::packed::{Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
+use crate::packed::{DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
 use crate::plan::{self, Group, RetentionChanges};
 use crate::stored_retention::StoredRetention;
 
@@ -42,9 +42,9 @@ pub(super) fn table(step_us: i64) -> String {
         NUMBERS.iter().map(|column| format!("ALTER {column} SET STORAGE EXTERNAL")).collect();
     format!(
         "CREATE TABLE IF NOT EXISTS {table} (
-             span timestamptz NOT NULL, series bigint NOT NULL, lane integer NOT NULL,
+             span timestamptz NOT NULL, series integer NOT NULL, lane integer NOT NULL,
              {},
-             PRIMARY KEY (series, span, lane)
+             PRIMARY KEY (series, lane, span)
          ) PARTITION BY RANGE (span);
          ALTER TABLE {table} {};",
         columns.join(", "),
@@ -63,41 +63,30 @@ pub(super) fn indexed_between(time: &str, from: &str, until: &str) -> String {
     format!("{time} >= {} AND {time} < {}", indexed(from), indexed(until))
 }
 
-fn packed(row: &Row, from: usize) -> Result<Packed, Failure> {
-    let small = |column: usize| row.try_get::<_, i16>(from + column).map(i64::from);
-    let format = small(0)?;
+/// A packed row of a step, of the columns [`selected`].
+pub(super) fn keyed(row: &Row, step_us: i64) -> Result<(StretchKey, Packed), Failure> {
+    let span_us = row.try_get::<_, Time>(0)?.0;
+    let key = StretchKey { span_us, series: row.try_get(1)?, lane: row.try_get(2)? };
+    let small = |column: usize| row.try_get::<_, i16>(column).map(i64::from);
+    let format = small(3)?;
     if format != FORMAT {
         return Err(Failure::Value(format!("format {format} of packed slots is unknown")));
     }
-    let mut packed = Packed {
-        first: small(1)?,
-        count: small(2)?,
-        shape: small(3)?,
-        numbers: std::array::from_fn(|_| Column::default()),
-        divisors: [None; 8],
-    };
-    let from = from + 4;
-    for (place, column) in packed.numbers.iter_mut().enumerate() {
-        column.base = row.try_get::<_, Option<i64>>(from + place)?.unwrap_or(0);
-        let digits = from + NUMBERS.len() + DIVIDED.len() + place;
-        column.digits = row.try_get::<_, Option<Vec<u8>>>(digits)?.unwrap_or_default();
-    }
-    for (place, divisor) in packed.divisors.iter_mut().enumerate() {
-        *divisor = row.try_get(from + NUMBERS.len() + place)?;
-    }
-    Ok(packed)
-}
-
-/// A packed row of the columns [`selected`].
-pub(super) fn keyed(row: &Row) -> Result<(StretchKey, Packed), Failure> {
-    let span_us = row.try_get::<_, Time>(0)?.0;
-    let key = StretchKey { span_us, series: row.try_get(1)?, lane: row.try_get(2)? };
-    Ok((key, packed(row, 3)?))
+    let (bases, divisors) = (7, 7 + NUMBERS.len());
+    let digits = divisors + DIVIDED.len();
+    let packed = Packed::from_stored(
+        [small(4)?, small(5)?, small(6)?],
+        step_us,
+        |place| row.try_get(bases + place),
+        |place| row.try_get(digits + place),
+        |place| row.try_get(divisors + place),
+    )?;
+    Ok((key, packed))
 }
 
 /// The slots of a packed row of the columns [`selected`].
 fn stretch(row: &Row, kept: &StoredRetention) -> Result<Stretch, Failure> {
-    let (key, packed) = keyed(row)?;
+    let (key, packed) = keyed(row, kept.step().us())?;
     let mut stretch = Stretch::new(kept, key);
     packed.unpack(&mut stretch).map_err(Failure::Value)?;
     Ok(stretch)
@@ -106,7 +95,7 @@ fn stretch(row: &Row, kept: &StoredRetention) -> Result<Stretch, Failure> {
 /// Span, series, lane and the other columns of a table `p` of packed rows.
 pub(super) fn selected() -> String {
     let columns: Vec<String> = columns().iter().map(|(name, _)| format!("p.{name}")).collect();
-    format!("p.span, p.series, p.lane, {}", columns.join(", "))
+    format!("p.span, p.series::bigint, p.lane, {}", columns.join(", "))
 }
 
 /// The columns of keys, as arrays to send at once.
@@ -171,7 +160,7 @@ pub(super) fn of_series(
 ) -> Result<Vec<Stretch>, Failure> {
     // A span of the range may begin before it, but not before its partition.
     let sql = format!(
-        "SELECT {} FROM {} p WHERE p.series = ANY ($1) AND p.span >= $2 AND p.span < $3",
+        "SELECT {} FROM {} p WHERE p.series = ANY ($1::bigint[]) AND p.span >= $2 AND p.span < $3",
         selected(),
         names::packed(kept.step().us())
     );
@@ -431,11 +420,11 @@ impl Writing {
         let left = match self.way {
             Way::Arrays => store_by_arrays(session, kept, open)?,
             Way::Copy => {
-                let of_step = self.step(kept);
+                let (step_us, of_step) = (kept.step().us(), self.step(kept));
                 let mut left = Vec::new();
                 for Open { stretch, .. } in open {
                     match stretch.pack() {
-                        Some(packed) => put_row(&mut of_step.rows, stretch.key, &packed),
+                        Some(packed) => put_row(&mut of_step.rows, step_us, stretch.key, &packed),
                         None => left.push(stretch),
                     }
                     if of_step.rows.is_full() {
@@ -451,24 +440,24 @@ impl Writing {
 }
 
 /// Adds a packed row to the unsent ones, its columns in the order of [`columns`].
-fn put_row(rows: &mut copy::Rows, key: StretchKey, packed: &Packed) {
+fn put_row(rows: &mut copy::Rows, step_us: i64, key: StretchKey, packed: &Packed) {
     rows.row(3 + 4 + 2 * NUMBERS.len() + DIVIDED.len());
     rows.put_time(Time::clamped(key.span_us).0);
-    rows.put(&key.series.to_be_bytes());
+    rows.put(&i32::try_from(key.series).unwrap_or(i32::MAX).to_be_bytes());
     rows.put(&key.lane.to_be_bytes());
     for number in [FORMAT, packed.first, packed.count, packed.shape] {
         rows.put(&i16::try_from(number).unwrap_or(i16::MAX).to_be_bytes());
     }
-    for Column { base, .. } in &packed.numbers {
-        rows.put_some((*base != 0).then(|| base.to_be_bytes()));
+    for place in 0..NUMBERS.len() {
+        rows.put_some(packed.stored_base(place, step_us).map(i64::to_be_bytes));
     }
-    for divisor in &packed.divisors {
+    for divisor in packed.stored_divisors() {
         rows.put_some(divisor.map(f64::to_be_bytes));
     }
-    for Column { digits, .. } in &packed.numbers {
-        match digits.as_slice() {
-            [] => rows.put_null(),
-            digits => rows.put(digits),
+    for place in 0..NUMBERS.len() {
+        match packed.stored_digits(place) {
+            Some(digits) => rows.put(digits),
+            None => rows.put_null(),
         }
     }
 }
@@ -557,18 +546,15 @@ fn put(
         rows.iter().map(|(_, packed)| i16::try_from(of(packed)).unwrap_or(i16::MAX)).collect()
     };
     let head = [small(|_| FORMAT), small(|p| p.first), small(|p| p.count), small(|p| p.shape)];
-    let some = |base: i64| (base != 0).then_some(base);
+    let step_us = kept.step().us();
     let bases: [Vec<Option<i64>>; 12] = std::array::from_fn(|place| {
-        rows.iter().map(|(_, packed)| some(packed.numbers[place].base)).collect()
+        rows.iter().map(|(_, packed)| packed.stored_base(place, step_us)).collect()
     });
-    let divisors: [Vec<Option<f64>>; 8] = std::array::from_fn(|place| {
-        rows.iter().map(|(_, packed)| packed.divisors[place]).collect()
-    });
+    let stored: Vec<_> = rows.iter().map(|(_, packed)| packed.stored_divisors()).collect();
+    let divisors: [Vec<Option<f64>>; 8] =
+        std::array::from_fn(|place| stored.iter().map(|divisors| divisors[place]).collect());
     let digits: [Vec<Option<&[u8]>>; 12] = std::array::from_fn(|place| {
-        let of = |packed: &'_ Packed| -> bool { !packed.numbers[place].digits.is_empty() };
-        rows.iter()
-            .map(|(_, packed)| of(packed).then_some(packed.numbers[place].digits.as_slice()))
-            .collect()
+        rows.iter().map(|(_, packed)| packed.stored_digits(place)).collect()
     });
     let mut params: Vec<&(dyn ToSql + Sync)> = vec![&keys.span, &keys.series, &keys.lane];
     params.extend(head.iter().map(|column| column as &(dyn ToSql + Sync)));
@@ -601,7 +587,7 @@ fn insert(kept: &StoredRetention, replace: bool) -> String {
     format!(
         "INSERT INTO {} (span, series, lane, {})
          SELECT * FROM unnest($1::timestamptz[], $2::bigint[], $3::integer[], {})
-         ON CONFLICT (series, span, lane) DO {conflict} RETURNING span, series, lane",
+         ON CONFLICT (series, span, lane) DO {conflict} RETURNING span, series::bigint, lane",
         names::packed(kept.step().us()),
         names.join(", "),
         arrays.join(", ")
@@ -636,7 +622,7 @@ pub(super) fn seal(
 ) -> Result<(Vec<(SlotKey, Delta)>, u64), Failure> {
     let packing = writing.packing;
     let sql = format!(
-        "SELECT series, lane FROM {} WHERE slot >= $1 AND slot < $2 AND {}
+        "SELECT series::bigint, lane FROM {} WHERE slot >= $1 AND slot < $2 AND {}
          GROUP BY series, lane HAVING count(*) >= $3 ORDER BY series, lane",
         names::slot(kept.step().us()),
         indexed_between("slot", "$1::timestamptz", "$2::timestamptz"),

@@ -16,7 +16,7 @@ use crate::stored_retention::StoredRetention;
 use crate::{Identity, Selector, Series, Writer, names};
 
 /// The columns of a series, in the order in which [`series`] reads them.
-pub(super) const SERIES: &str = "id, measurement, field, tags::text, kind, step_us, heartbeat_us, \
+pub(super) const SERIES: &str = "id::bigint, measurement, field, tags::text, kind, step_us, heartbeat_us, \
                                  lateness_us, rmin, rmax, xff, rrd";
 
 /// A series from the columns [`SERIES`].
@@ -62,7 +62,7 @@ pub(super) fn rrd(
     series: i64,
 ) -> Result<Option<rrd::Rrd>, Failure> {
     let sql = "SELECT s.rrd, t.state FROM series s JOIN rrd_state t ON t.series = s.id
-               WHERE s.id = $1 AND s.rrd IS NOT NULL";
+               WHERE s.id = $1::bigint AND s.rrd IS NOT NULL";
     let Some(row) = session.query(sql, &[&series])?.pop() else { return Ok(None) };
     let definition: rrd::Definition = serde_json::from_str(row.try_get(0)?)?;
     let state: rrd::State = serde_json::from_str(row.try_get(1)?)?;
@@ -128,7 +128,10 @@ pub(super) fn slots(
 
 /// Which of some series are flows.
 fn flows(session: &mut OpenTransaction<'_>, series: &[i64]) -> Result<HashSet<i64>, Failure> {
-    let rows = session.query("SELECT id FROM series WHERE flow AND id = ANY ($1)", &[&series])?;
+    let rows = session.query(
+        "SELECT id::bigint FROM series WHERE flow AND id = ANY ($1::bigint[])",
+        &[&series],
+    )?;
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
@@ -153,7 +156,7 @@ fn rows(
     }
     let (from, until) = (Time::clamped(from_us), Time::clamped(until_us));
     let sql = format!(
-        "SELECT {SLOT} FROM {} r WHERE r.series = ANY ($1) AND r.slot >= $2 AND r.slot < $3",
+        "SELECT {SLOT} FROM {} r WHERE r.series = ANY ($1::bigint[]) AND r.slot >= $2 AND r.slot < $3",
         names::slot(step.us())
     );
     let rows = session.query(&sql, &[&series, &from, &until])?;

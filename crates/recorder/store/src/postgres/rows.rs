@@ -6,7 +6,7 @@ use series::{Accumulator, Integral, SlotKey};
 use super::types::Time;
 
 /// The columns of a slot, in the order in which [`slot`] reads them.
-pub(super) const SLOT: &str = "r.slot, r.series, r.lane, r.integral, r.covered_us, r.vmin, r.vmax, r.n, \
+pub(super) const SLOT: &str = "r.slot, r.series::bigint, r.lane, r.integral, r.covered_us, r.vmin, r.vmax, r.n, \
                     r.last_us, r.last_val, r.approximate";
 
 /// A slot from the columns [`SLOT`]; its integral is a double.

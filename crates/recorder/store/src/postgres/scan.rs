@@ -28,7 +28,8 @@ pub(super) fn scan(
     let until = Time::clamped(until_us);
     let first = Time::clamped(kept.span_of(from_us));
     let packed_sql = format!("{} ORDER BY p.series, p.span, p.lane", packed_sql(step));
-    let mut packed = Cursor::new(session, &packed_sql, &[&first, &until], packed::keyed)?;
+    let keyed = |row: &Row| packed::keyed(row, step.us());
+    let mut packed = Cursor::new(session, &packed_sql, &[&first, &until], keyed)?;
     let rows_sql = format!("{} ORDER BY r.series, r.slot, r.lane", rows_sql(step));
     let from = Time::clamped(from_us);
     let mut rows = Cursor::new(session, &rows_sql, &[&from, &until], slot)?;
@@ -63,7 +64,8 @@ pub(super) fn digests(
     };
     let (from, until) = (Time::clamped(from_us), Time::clamped(until_us));
     let mut bytes = Vec::new();
-    let mut packed = Cursor::new(session, &packed_sql(step), &[&from, &until], packed::keyed)?;
+    let keyed = |row: &Row| packed::keyed(row, step.us());
+    let mut packed = Cursor::new(session, &packed_sql(step), &[&from, &until], keyed)?;
     while let Some((key, found)) = packed.next_if(session, |_| true)? {
         found.row_bytes(&mut bytes, key);
         digests.row(&kept, key.span_us, &bytes);
@@ -105,19 +107,19 @@ fn rows_sql(step: Step) -> String {
 }
 
 /// Rows of a query, some ahead; several can be open at once.
-struct Cursor<T> {
+struct Cursor<T, R> {
     portal: Portal,
-    read: fn(&Row) -> Result<T, Failure>,
+    read: R,
     ahead: VecDeque<T>,
 }
 
-impl<T> Cursor<T> {
+impl<T, R: Fn(&Row) -> Result<T, Failure>> Cursor<T, R> {
     fn new(
         session: &mut OpenTransaction<'_>,
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
-        read: fn(&Row) -> Result<T, Failure>,
-    ) -> Result<Cursor<T>, Failure> {
+        read: R,
+    ) -> Result<Cursor<T, R>, Failure> {
         let statement = session.prepared(sql)?;
         let portal = session.transaction.bind(&statement, params)?;
         let mut cursor = Cursor { portal, read, ahead: VecDeque::new() };

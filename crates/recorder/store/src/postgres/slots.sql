@@ -1,7 +1,8 @@
 CREATE TABLE IF NOT EXISTS $slot (
     slot        timestamptz NOT NULL,       -- the slot's start
-    series      bigint NOT NULL,
+    series      integer NOT NULL,
     lane        integer NOT NULL,
+    approximate boolean NOT NULL,           -- vmin, vmax and the latest may be those of what was taken back
     integral    double precision NOT NULL,  -- sum of counts, or of value * seconds
     covered_us  bigint NOT NULL,            -- for how long something is known
     vmin        double precision,
@@ -9,8 +10,7 @@ CREATE TABLE IF NOT EXISTS $slot (
     n           bigint NOT NULL,            -- updates
     last_us     bigint,                     -- the latest update, since 1970
     last_val    double precision,
-    approximate boolean NOT NULL,           -- vmin, vmax and the latest may be those of what was taken back
-    PRIMARY KEY (series, slot, lane)
+    PRIMARY KEY (series, lane, slot)        -- in this order, entries need no padding
 ) PARTITION BY RANGE (slot);
 
 -- By time alone, for packing. Many rows have the same time, of which PostgreSQL keeps one copy. It is of
@@ -42,7 +42,7 @@ FROM series s CROSS JOIN LATERAL
 -- The same for slots that begin at or after "since" and before "until". Unlike the view with the
 -- same condition, it reads no packed row of another time.
 CREATE OR REPLACE FUNCTION $every(since timestamptz, until timestamptz)
-RETURNS TABLE (slot timestamptz, series bigint, measurement text, field text, tags jsonb,
+RETURNS TABLE (slot timestamptz, series integer, measurement text, field text, tags jsonb,
                rate double precision, total double precision, min double precision,
                max double precision, n bigint, known double precision, approximate boolean)
 LANGUAGE sql STABLE AS $fn$
@@ -58,7 +58,7 @@ $fn$;
 
 -- The same for every such slot: a row of NULLs where nothing is known.
 CREATE OR REPLACE FUNCTION $every_filled(since timestamptz, until timestamptz)
-RETURNS TABLE (slot timestamptz, series bigint, measurement text, field text, tags jsonb,
+RETURNS TABLE (slot timestamptz, series integer, measurement text, field text, tags jsonb,
                rate double precision, total double precision, min double precision,
                max double precision, n bigint, known double precision, approximate boolean)
 LANGUAGE sql STABLE AS $fn$

@@ -65,7 +65,7 @@ pub(super) fn series(
 
 /// The number of the latest series; 0 without any.
 fn latest(session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
-    let rows = session.query("SELECT coalesce(max(id), 0) FROM series", &[])?;
+    let rows = session.query("SELECT coalesce(max(id), 0)::bigint FROM series", &[])?;
     rows.first().map_or(Ok(0), |row| Ok(row.try_get(0)?))
 }
 
@@ -83,7 +83,7 @@ fn known(
     let tags: Vec<String> = tags.collect::<Result<_, _>>()?;
     let columns = read::SERIES
         .replace("tags::text", "s.tags::text")
-        .replace("id, measurement, field", "s.id, s.measurement, s.field");
+        .replace("id::bigint, measurement, field", "s.id::bigint, s.measurement, s.field");
     let sql = format!(
         "SELECT {columns} FROM unnest($1::text[], $2::text[], $3::text[]) AS w (measurement, field, tags)
          JOIN series s ON s.measurement = w.measurement AND s.field = w.field AND s.tags = w.tags::jsonb"
@@ -313,6 +313,7 @@ struct Columns {
     slot: Vec<Time>,
     series: Vec<i64>,
     lane: Vec<i32>,
+    approximate: Vec<bool>,
     integral: Vec<f64>,
     covered_us: Vec<i64>,
     vmin: Vec<Option<f64>>,
@@ -320,7 +321,6 @@ struct Columns {
     n: Vec<i64>,
     last_us: Vec<Option<i64>>,
     last_val: Vec<Option<f64>>,
-    approximate: Vec<bool>,
 }
 
 impl Columns {
@@ -328,6 +328,7 @@ impl Columns {
         self.slot.push(Time(key.slot_us));
         self.series.push(key.series);
         self.lane.push(key.lane);
+        self.approximate.push(row.approximate);
         self.integral.push(row.integral.as_f64());
         self.covered_us.push(row.covered_us);
         self.vmin.push(row.min());
@@ -335,7 +336,6 @@ impl Columns {
         self.n.push(row.n);
         self.last_us.push(row.last().map(|(at_us, _)| at_us));
         self.last_val.push(row.last().map(|(_, value)| value));
-        self.approximate.push(row.approximate);
     }
 }
 
@@ -359,6 +359,7 @@ fn add(
             &columns.slot,
             &columns.series,
             &columns.lane,
+            &columns.approximate,
             &columns.integral,
             &columns.covered_us,
             &columns.vmin,
@@ -366,7 +367,6 @@ fn add(
             &columns.n,
             &columns.last_us,
             &columns.last_val,
-            &columns.approximate,
         ],
     )?;
     let inexact = rows.iter().filter(|(_, delta)| plan::overflows(delta, 0.0));
@@ -399,10 +399,9 @@ fn upsert(step_us: i64, bounds: Bounds) -> String {
     format!(
         "WITH changed AS (
              INSERT INTO {} AS s
-             SELECT * FROM unnest($1::timestamptz[], $2::bigint[], $3::integer[],
-                 $4::double precision[], $5::bigint[], $6::double precision[],
-                 $7::double precision[], $8::bigint[], $9::bigint[], $10::double precision[],
-                 $11::boolean[])
+             SELECT * FROM unnest($1::timestamptz[], $2::bigint[], $3::integer[], $4::boolean[],
+                 $5::double precision[], $6::bigint[], $7::double precision[],
+                 $8::double precision[], $9::bigint[], $10::bigint[], $11::double precision[])
              ON CONFLICT (series, slot, lane) DO UPDATE SET
                  integral = s.integral + excluded.integral,
                  covered_us = s.covered_us + excluded.covered_us,
@@ -413,7 +412,7 @@ fn upsert(step_us: i64, bounds: Bounds) -> String {
                  last_us = greatest(s.last_us, excluded.last_us),
                  {bounds}
              RETURNING slot, series, lane, integral)
-         SELECT slot, series, lane FROM changed WHERE abs(integral) >= 9007199254740992",
+         SELECT slot, series::bigint, lane FROM changed WHERE abs(integral) >= 9007199254740992",
         names::slot(step_us)
     )
 }
@@ -468,7 +467,8 @@ fn advance(session: &mut OpenTransaction<'_>, change: &RrdChange) -> Result<(), 
          ON CONFLICT (series, archive, end_us) DO UPDATE SET value = excluded.value",
         &[&change.series, &archives, &ends, &values],
     )?;
-    let row = session.query("SELECT rrd FROM series WHERE id = $1", &[&change.series])?.pop();
+    let row =
+        session.query("SELECT rrd FROM series WHERE id = $1::bigint", &[&change.series])?.pop();
     let text: Option<String> = row.map(|row| row.try_get(0)).transpose()?.flatten();
     let Some(text) = text else { return Ok(()) };
     let definition: rrd::Definition = serde_json::from_str(&text)?;

@@ -12,7 +12,7 @@ use super::error::broken;
 use super::packed_table::columns;
 use super::{rows, schema};
 use crate::names;
-use crate::packed::{Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
+use crate::packed::{DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
 use crate::plan::{self, Group, RetentionChanges};
 use crate::stored_retention::StoredRetention;
 
@@ -82,13 +82,13 @@ impl<'tx> Statements<'tx> {
         for number in head.into_iter().chain([packed.shape]) {
             statement.raw_bind_parameter(next(), number)?;
         }
-        for column in &packed.numbers {
-            statement.raw_bind_parameter(next(), (column.base != 0).then_some(column.base))?;
-            let digits = column.digits.as_slice();
-            statement.raw_bind_parameter(next(), (!digits.is_empty()).then_some(digits))?;
+        for place in 0..NUMBERS.len() {
+            let base = packed.stored_base(place, kept.step().us());
+            statement.raw_bind_parameter(next(), base)?;
+            statement.raw_bind_parameter(next(), packed.stored_digits(place))?;
         }
-        for divisor in &packed.divisors {
-            statement.raw_bind_parameter(next(), *divisor)?;
+        for divisor in packed.stored_divisors() {
+            statement.raw_bind_parameter(next(), divisor)?;
         }
         statement.raw_execute()?;
         Ok(())
@@ -107,33 +107,25 @@ fn remove(tx: &Transaction<'_>, kept: &StoredRetention, key: StretchKey) -> Resu
     Ok(())
 }
 
-/// A packed row from the columns [`columns`], which come first.
-fn packed(row: &Row<'_>) -> Result<Packed> {
+/// A packed row of a step from the columns [`columns`], which come first.
+fn packed(row: &Row<'_>, step_us: i64) -> Result<Packed> {
     let format: i64 = row.get(0)?;
     if format != FORMAT {
         return Err(broken(3, format!("format {format} of packed slots is unknown")));
     }
-    let mut packed = Packed {
-        first: row.get(1)?,
-        count: row.get(2)?,
-        shape: row.get(3)?,
-        numbers: std::array::from_fn(|_| Column::default()),
-        divisors: [None; 8],
-    };
-    let from = 4;
-    for (place, column) in packed.numbers.iter_mut().enumerate() {
-        column.base = row.get::<_, Option<i64>>(from + 2 * place)?.unwrap_or(0);
-        column.digits = row.get::<_, Option<Vec<u8>>>(from + 2 * place + 1)?.unwrap_or_default();
-    }
-    for (place, divisor) in packed.divisors.iter_mut().enumerate() {
-        *divisor = row.get(from + 2 * NUMBERS.len() + place)?;
-    }
-    Ok(packed)
+    let (numbers, divisors) = (4, 4 + 2 * NUMBERS.len());
+    Packed::from_stored(
+        [row.get(1)?, row.get(2)?, row.get(3)?],
+        step_us,
+        |place| row.get(numbers + 2 * place),
+        |place| row.get(numbers + 2 * place + 1),
+        |place| row.get(divisors + place),
+    )
 }
 
 fn unpacked(row: &Row<'_>, kept: &StoredRetention, key: StretchKey) -> Result<Stretch> {
     let mut stretch = Stretch::new(kept, key);
-    let packed = packed(row)?;
+    let packed = packed(row, kept.step().us())?;
     packed.unpack(&mut stretch).map_err(|cause| broken(3, cause))?;
     Ok(stretch)
 }
@@ -229,7 +221,9 @@ impl<'db> Lookup<'db> {
         let Some(statement) = self.find.get_mut(&start_us) else {
             return Err(broken(0, format!("no packed slots at {start_us} µs")));
         };
-        statement.query_row(params![key.span_us, key.series, key.lane], packed)
+        let step_us = self.kept.step().us();
+        let of_key = params![key.span_us, key.series, key.lane];
+        statement.query_row(of_key, |row| packed(row, step_us))
     }
 }
 
@@ -256,7 +250,7 @@ pub(super) fn each(
             series: row.get(after + 1)?,
             lane: row.get(after + 2)?,
         };
-        take(key, &packed(row)?);
+        take(key, &packed(row, kept.step().us())?);
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ mod rrd;
 mod scan;
 mod schemas;
 mod script;
+mod sealing;
 mod values;
 
 use place::{Mode, Place};

@@ -170,7 +170,7 @@ impl Place {
             Place::Postgres { url, .. } => {
                 let sql = format!(
                     "SELECT (extract(epoch FROM slot) * 1000000)::bigint, rate, total, min, max, n, known
-                     FROM {view} WHERE series = $1 ORDER BY 1"
+                     FROM {view} WHERE series = $1::bigint ORDER BY 1"
                 );
                 let mut client = Client::connect(url, NoTls).unwrap();
                 let rows = client.query(&sql, &[&series.id]).unwrap();

@@ -71,8 +71,8 @@ fn series_of_unreleased_and_of_later_versions_are_refused_and_stay_as_they_are()
     record(&mut Postgres::open(&url).unwrap());
     let mut owner = Client::connect(&url, NoTls).unwrap();
     for (version, words) in [
-        (6_i64, "before its first release (schema 6; this version reads 7): import them again"),
-        (8, "by a newer tachograph (schema 8; this version reads 7): update tachograph"),
+        (7_i64, "before its first release (schema 7; this version reads 8): import them again"),
+        (9, "by a newer tachograph (schema 9; this version reads 8): update tachograph"),
     ] {
         db.execute("UPDATE slots_schema SET version = ?1", [version]).unwrap();
         owner.execute("UPDATE slots_schema SET version = $1", &[&version]).unwrap();
@@ -86,8 +86,8 @@ fn series_of_unreleased_and_of_later_versions_are_refused_and_stay_as_they_are()
             assert!(said.contains(words), "{said}");
         }
     }
-    db.execute("UPDATE slots_schema SET version = 7", []).unwrap();
-    owner.execute("UPDATE slots_schema SET version = 7", &[]).unwrap();
+    db.execute("UPDATE slots_schema SET version = 8", []).unwrap();
+    owner.execute("UPDATE slots_schema SET version = 8", &[]).unwrap();
     for store in
         [&mut Sqlite::open(&path).unwrap() as &mut dyn Store, &mut Postgres::open(&url).unwrap()]
     {
