@@ -375,10 +375,9 @@ fn store<'tx>(
     stretch: &Stretch,
     was_packed: bool,
     statements: &mut Statements<'tx>,
-) -> Result<bool> {
+) -> Result<()> {
     if let Some(packed) = stretch.pack() {
-        statements.put(tx, kept, stretch.key, &packed)?;
-        return Ok(true);
+        return statements.put(tx, kept, stretch.key, &packed);
     }
     if was_packed {
         remove(tx, kept, stretch.key)?;
@@ -386,24 +385,21 @@ fn store<'tx>(
     let deltas: Vec<(SlotKey, Delta)> =
         stretch.iter().map(|(key, row)| (key, Delta::widen(*row))).collect();
     let rows: Vec<(&SlotKey, &Delta)> = deltas.iter().map(|(key, delta)| (key, delta)).collect();
-    rows::add(tx, kept, &rows, &mut Vec::new())?;
-    Ok(false)
+    rows::add(tx, kept, &rows, &mut Vec::new())
 }
 
-/// Moves the rows of a stretch's slots into it; returns their number.
-fn take_rows(tx: &Transaction<'_>, kept: &StoredRetention, stretch: &mut Stretch) -> Result<u64> {
+/// Moves the rows of a stretch's slots into it.
+fn take_rows(tx: &Transaction<'_>, kept: &StoredRetention, stretch: &mut Stretch) -> Result<()> {
     let key = stretch.key;
     let found = rows::of_series(tx, kept, &[key.series], key.span_us, kept.span_end(key.span_us))?;
     let table = names::partition(kept.step().us(), kept.partition_of(key.span_us));
     let sql = format!("DELETE FROM {table} WHERE slot_us = ?1 AND series = ?2 AND lane = ?3");
     let mut delete = tx.prepare_cached(&sql)?;
-    let mut taken = 0;
     for (key, row) in found.iter().filter(|(found, _)| found.lane == key.lane) {
         delete.execute(params![key.slot_us, key.series, key.lane])?;
         slot(stretch, key)?.merge(row);
-        taken += 1;
     }
-    Ok(taken)
+    Ok(())
 }
 
 /// The next span with rows at or after `from_us` in a partition.
