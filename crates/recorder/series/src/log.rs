@@ -16,7 +16,8 @@ use crate::{Amount, Cover, Interval, Point, Reading, Sense};
 const TIME: u8 = 1;
 const LENGTH: u8 = 2;
 
-/// Bit of a tag: how many more updates have the same one follows, and they come without.
+/// Bit of a tag in [`put_points`]: the number of points that have it follows, in one byte; all but the
+/// first come without.
 const REPEATED: u8 = 64;
 
 /// The number's form, in the tag bits above those of the times.
@@ -185,32 +186,25 @@ pub struct Mark {
 
 /// Appends points as a log has them, but of adjacent ones with the same tag only the first has it.
 pub(crate) fn put_points<'a>(bytes: &mut Vec<u8>, points: impl Iterator<Item = &'a Point>) {
-    let mut log = Log::default();
-    let (mut tag, mut count, mut rests) = (0, 0_i64, Vec::new());
-    let mut put_run = |tag: u8, count: i64, rests: &[u8]| {
-        match count {
-            0 => {}
-            1 => bytes.push(tag),
-            _ => {
-                bytes.push(tag | REPEATED);
-                put(bytes, count - 1);
-            }
-        }
-        bytes.extend_from_slice(rests);
-    };
+    let mut log = Log { bytes: std::mem::take(bytes), ..Log::default() };
+    // Where the latest run of equal tags begins, its tag, and its number of points.
+    let (mut begin, mut tag, mut count) = (0, u8::MAX, 0_u8);
     for point in points {
-        log.bytes.clear();
+        let at = log.bytes.len();
         log.push_point(*point);
-        let Some((own, rest)) = log.bytes.split_first() else { continue };
-        if count == 0 || *own != tag {
-            put_run(tag, count, &rests);
-            (tag, count) = (*own, 0);
-            rests.clear();
+        if log.bytes[at] != tag || count == u8::MAX {
+            (begin, tag, count) = (at, log.bytes[at], 1);
+            continue;
         }
+        log.bytes.remove(at);
         count += 1;
-        rests.extend_from_slice(rest);
+        if count == 2 {
+            log.bytes[begin] |= REPEATED;
+            log.bytes.insert(begin + 1, count);
+        }
+        log.bytes[begin + 1] = count;
     }
-    put_run(tag, count, &rests);
+    *bytes = log.bytes;
 }
 
 /// The inverse of [`put_points`]; `None` for invalid bytes.
@@ -219,9 +213,8 @@ pub(crate) fn points_of(bytes: &[u8]) -> Option<Vec<Point>> {
     let mut points = Vec::new();
     while !reader.bytes.is_empty() {
         let tag = reader.byte()?;
-        let more =
-            if tag & REPEATED == 0 { 0 } else { reader.varint().filter(|more| *more > 0)? };
-        for _ in 0..=more {
+        let count = if tag & REPEATED == 0 { 1 } else { reader.byte().filter(|n| *n > 1)? };
+        for _ in 0..count {
             points.push(reader.tagged_point(tag & !REPEATED)?);
         }
     }
@@ -445,7 +438,7 @@ mod tests {
         }
         assert_eq!(points_of(&[COUNT << FORM_SHIFT, 0]), None);
         assert_eq!(points_of(&[0xff; 12]), None);
-        assert_eq!(points_of(&[REPEATED, 1]), None, "fewer than none");
+        assert_eq!(points_of(&[REPEATED, 0]), None, "a run of none");
     }
 
     fn level() -> impl Strategy<Value = f64> {
