@@ -44,7 +44,7 @@ demo-short: export DEMO_REPORT = target/demo-short.html
 demo-short: export TACHOGRAPH_RECORD = target/demo-short.sqlite
 demo-short:
 	$(CARGO) test --workspace --locked --no-run --quiet
-	@rm -f $(TACHOGRAPH_RECORD)*
+	@rm -f target/demo-short.sqlite*
 	@./scripts/demo.sh target/debug/tachograph
 
 python:
