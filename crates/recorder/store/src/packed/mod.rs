@@ -223,7 +223,8 @@ pub(crate) struct Packed {
     pub(crate) shape: i64,
     /// In the order of [`NUMBERS`].
     pub(crate) numbers: [Column; 12],
-    /// In the order of [`DIVIDED`]; `None` for a column without numbers.
+    /// In the order of [`DIVIDED`]; `None` for rests that there are not, and, before it is stored, for
+    /// other columns without numbers.
     pub(crate) divisors: [Option<f64>; 8],
 }
 
