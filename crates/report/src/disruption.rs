@@ -182,3 +182,46 @@ pub(crate) fn outcome(outcome: StepOutcome) -> String {
         StepOutcome::Unfinished => "had not ended when the trial did".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::StepTaken;
+
+    fn reload(at_ms: u64, steps: &[(&str, u64)]) -> ActionTaken {
+        let step = |(what, after_ms): &(&str, u64)| StepTaken {
+            what: (*what).to_owned(),
+            at: Nanos::from_millis(at_ms + after_ms),
+            outcome: StepOutcome::Signalled { pid: 1 },
+        };
+        ActionTaken {
+            name: "reload".to_owned(),
+            started: base::Timestamp::UNIX_EPOCH,
+            at: Nanos::from_millis(at_ms),
+            took: Nanos::ZERO,
+            failed: 0,
+            steps: steps.iter().map(step).collect(),
+        }
+    }
+
+    #[test]
+    fn occurrences_of_one_action_are_told_together() {
+        let usual = |at_ms, after_ms| reload(at_ms, &[("HUP", 0), ("ls", 20), ("QUIT", after_ms)]);
+        let cases: [(&[ActionTaken], &str); 4] = [
+            (&[usual(500, 1_000)], "reload (HUP, then ls, then QUIT 1.0 s later) at 0.5 s"),
+            (
+                &[usual(500, 1_000), usual(3_000, 1_300)],
+                "reload (HUP, then ls, then QUIT 1.0–1.3 s later) at 0.5 s and 3.0 s",
+            ),
+            (
+                &[usual(500, 1_000), reload(3_000, &[("HUP", 0)])],
+                "reload (HUP, then ls, then QUIT 1.0 s later) at 0.5 s; reload (HUP) at 3.0 s",
+            ),
+            (&[reload(500, &[("reload", 0)])], "reload at 0.5 s"),
+        ];
+        for (first, words) in cases {
+            let losses = Losses { first, ..Losses::default() };
+            assert_eq!(losses.actions_in_words(), format!("{words}; new processes: 0"));
+        }
+    }
+}

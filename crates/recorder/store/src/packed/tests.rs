@@ -3,6 +3,7 @@ use series::Step;
 
 use super::*;
 use crate::Retention;
+use crate::stored_retention::StoredRetention;
 
 const STEP_US: i64 = 10 * SECOND_US;
 

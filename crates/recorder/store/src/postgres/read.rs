@@ -15,9 +15,9 @@ use crate::plan::integral_of;
 use crate::stored_retention::StoredRetention;
 use crate::{Identity, Selector, Series, Writer, names};
 
-/// The columns of a series, in the order in which [`series`] reads them.
-pub(super) const SERIES: &str = "id::bigint, measurement, field, tags::text, kind, step_us, heartbeat_us, \
-                                 lateness_us, rmin, rmax, xff, rrd";
+/// The columns of a series of the table `series` as `s`, in the order in which [`series`] reads them.
+pub(super) const SERIES: &str = "s.id::bigint, s.measurement, s.field, s.tags::text, s.kind, s.step_us, \
+                                 s.heartbeat_us, s.lateness_us, s.rmin, s.rmax, s.xff, s.rrd";
 
 /// A series from the columns [`SERIES`].
 pub(super) fn series(row: &Row) -> Result<Series, Failure> {
@@ -46,7 +46,7 @@ pub(super) fn find(
 ) -> Result<Vec<Series>, Failure> {
     let tags = serde_json::to_string(&selector.tags)?;
     let sql = format!(
-        "SELECT {SERIES} FROM series
+        "SELECT {SERIES} FROM series s
          WHERE ($1::text IS NULL OR measurement = $1) AND ($2::text IS NULL OR field = $2)
            AND tags @> $3::text::jsonb"
     );

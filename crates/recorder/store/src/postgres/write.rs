@@ -81,12 +81,10 @@ fn known(
     let fields: Vec<&str> = possible.iter().map(|i| i.field.as_str()).collect();
     let tags = possible.iter().map(|i| serde_json::to_string(&i.tags));
     let tags: Vec<String> = tags.collect::<Result<_, _>>()?;
-    let columns = read::SERIES
-        .replace("tags::text", "s.tags::text")
-        .replace("id::bigint, measurement, field", "s.id::bigint, s.measurement, s.field");
     let sql = format!(
-        "SELECT {columns} FROM unnest($1::text[], $2::text[], $3::text[]) AS w (measurement, field, tags)
-         JOIN series s ON s.measurement = w.measurement AND s.field = w.field AND s.tags = w.tags::jsonb"
+        "SELECT {} FROM unnest($1::text[], $2::text[], $3::text[]) AS w (measurement, field, tags)
+         JOIN series s ON s.measurement = w.measurement AND s.field = w.field AND s.tags = w.tags::jsonb",
+        read::SERIES
     );
     let rows = session.query(&sql, &[&measurements, &fields, &tags])?;
     rows.iter().map(|row| read::series(row).map(|s| (s.identity.clone(), s))).collect()
