@@ -115,9 +115,14 @@ fn steps(buckets: &[f64], change_min: f64) -> Vec<Drift> {
 
 /// The largest step above 5% in the level of one trial's buckets (requests completed per unit of
 /// time), if there is one. Steps are compared as factors: half as fast is as large as twice as fast.
+/// One that begins at nothing has no factor, and counts only if there is no other.
 pub fn drift(buckets: &[f64]) -> Option<Drift> {
-    let size = |step: &Drift| step.change.ln_1p().abs();
-    steps(buckets, DRIFT_CHANGE_MIN).into_iter().max_by(|a, b| size(a).total_cmp(&size(b)))
+    let size = |step: &Drift| (step.change.is_finite(), step.change.ln_1p().abs());
+    let larger = |a: &Drift, b: &Drift| {
+        let ((of_a, a), (of_b, b)) = (size(a), size(b));
+        of_a.cmp(&of_b).then(a.total_cmp(&b))
+    };
+    steps(buckets, DRIFT_CHANGE_MIN).into_iter().max_by(larger)
 }
 
 #[cfg(test)]
@@ -161,6 +166,8 @@ mod tests {
     fn a_server_that_starts_from_nothing_or_dies_drifts() {
         assert!(drift(&[0.0, 0.0, 0.0, 0.0, 100.0, 101.0, 99.0, 100.0]).is_some());
         assert_eq!(drift(&[100.0, 101.0, 99.0, 100.0, 0.0, 0.0, 0.0]).unwrap().change, -1.0);
+        let stops = [100.0, 101.0, 99.0, 100.0, 0.0, 0.0, 0.0, 50.0, 50.0, 50.0];
+        assert_eq!(drift(&stops).unwrap().change, -1.0, "before it goes on");
         assert_eq!(drift(&[]), None);
         assert_eq!(drift(&[0.0; 20]), None);
     }

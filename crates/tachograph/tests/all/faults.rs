@@ -135,9 +135,9 @@ fn a_server_that_slows_down() {
     // that its long requests are no hundredth of all: from their length follows how fine a change is
     // looked for.
     let slows =
-        ["--delay-every", "1", "--delay", "2ms", "--slow-after", "12000", "--slow-by", "1500ms"];
+        ["--delay-every", "1", "--delay", "10ms", "--slow-after", "5000", "--slow-by", "5s"];
     let (_server, url) = Server::http(&slows);
-    // That is early in the trial, and in its second half beside a build that uses all CPUs.
+    // That is a third into the trial, or later beside builds, which leave a CPU enough for its few requests.
     let json = place.run(&["load", "-d", "16s", "--json", &url]).status(0).json();
     let warnings = json["warnings"].to_string();
     assert!(warnings.contains("throughput of the server changed by −"), "{warnings}");
