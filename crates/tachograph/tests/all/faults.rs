@@ -135,12 +135,14 @@ fn a_server_that_slows_down() {
     // that its long requests are no hundredth of all: from their length follows how fine a change is
     // looked for.
     let slows =
-        ["--delay-every", "1", "--delay", "10ms", "--slow-after", "5000", "--slow-by", "5s"];
+        ["--delay-every", "1", "--delay", "10ms", "--slow-after", "5000", "--slow-by", "8s"];
     let (_server, url) = Server::http(&slows);
-    // That is a third into the trial, or later beside builds, which leave a CPU enough for its few requests.
-    let json = place.run(&["load", "-d", "16s", "--json", &url]).status(0).json();
+    // That is a sixth into the trial, or later beside builds.
+    let json = place.run(&["load", "-d", "30s", "--json", &url]).status(0).json();
     let warnings = json["warnings"].to_string();
-    assert!(warnings.contains("throughput of the server changed by −"), "{warnings}");
+    let (ledger, took) = (&json["ledger"], &json["service_time_ns"]);
+    let told = warnings.contains("throughput of the server changed by −");
+    assert!(told, "{warnings} {ledger} {took}");
 }
 
 #[test]
