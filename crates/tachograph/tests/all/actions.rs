@@ -13,13 +13,14 @@ use crate::support::{
 /// A server for one connection after another that closes each after its response.
 ///
 /// On SIGUSR1 it closes the next seven connections without a response, counted as served or not. On
-/// SIGUSR2 it starts itself again with its listening socket, which a second file tells once that can be
-/// done again; on SIGTERM it ends after the current request.
+/// SIGUSR2 it starts itself again with its listening socket; on SIGTERM it ends after the current
+/// request. As with gunicorn's second pid file, the new server has a file until the old one has ended.
 const SERVER: &str = r#"
 import os, select, signal, socket, subprocess, sys
 from tachograph_counter import counter
 
 port, counts_dropped, told = int(sys.argv[1]), sys.argv[2] == "counts", sys.argv[3]
+second, parent = sys.argv[4], os.getppid()
 drops, ending = 0, False
 
 def drop(*_):
@@ -46,9 +47,12 @@ signal.signal(signal.SIGUSR1, drop)
 signal.signal(signal.SIGTERM, end)
 signal.signal(signal.SIGUSR2, upgrade)
 if inherited:
-    open(told + ".again", "w").close()
+    open(second, "w").close()
 hit = counter()
 while not ending:
+    if inherited and os.getppid() != parent:
+        inherited = None
+        os.remove(second)
     if not select.select([server], [], [], 0.05)[0]:
         continue
     try:
@@ -90,7 +94,7 @@ max_blocks = 2
 [stack.server]
 target = "http://127.0.0.1:$PORT/"
 served_by = "wsgi"
-process = {{ command = "python3 $FILES/server.py $PORT $COUNTS {}", ready = "127.0.0.1:$PORT" }}
+process = {{ command = "python3 $FILES/server.py $PORT $COUNTS {} $DIR/second", ready = "127.0.0.1:$PORT" }}
 vars = {{ COUNTS = "forgets" }}
 {variants}"#,
         told.display()
@@ -168,26 +172,24 @@ fn a_server_that_replaces_itself_stays_a_part_of_its_stack() {
     let _turn = turn();
     let place = Place::new();
     let marker = format!("tachograph-test-replaces-{}", std::process::id());
-    let again = place.path("upgraded.again").display().to_string();
-    let variants = format!(
-        r#"
+    let variants = r#"
 [[variant]]
 name = "upgraded"
 stack = "server"
 
 [variant.action]
 name = "upgrade"
-signal = "USR2"
+command = "while test -e $DIR/second; do sleep 0.05; done"
 then = [
-    {{ command = "until test -e {again}; do sleep 0.05; done" }},
-    {{ after = "300ms", signal = "TERM" }},
+    { signal = "USR2" },
+    { command = "until test -e $DIR/second; do sleep 0.05; done" },
+    { after = "300ms", signal = "TERM" },
 ]
 at = "300ms"
 every = "1s"
 times = 2
-"#
-    );
-    let file = experiment(&place, "5s", &variants);
+"#;
+    let file = experiment(&place, "8s", variants);
     let mut command = place.command(&["run", &file, "--quick", "--max-time", "1s", "--json"]);
     command.env("TACHOGRAPH_TEST_MARKER", &marker);
     let ended = place.finish(command);
@@ -196,9 +198,9 @@ times = 2
     let (variant, of) = disruption(&report, "upgraded");
     // The second upgrade reached the server that the first one had started.
     let pid = |action: usize, step: usize| of["actions"][action]["steps"][step]["pid"].as_u64();
-    assert_eq!(pid(0, 0), pid(0, 2));
-    assert_ne!(pid(0, 0), pid(1, 0));
-    assert_eq!(pid(1, 0), pid(1, 2));
+    assert_eq!(pid(0, 1), pid(0, 3));
+    assert_ne!(pid(0, 1), pid(1, 1));
+    assert_eq!(pid(1, 1), pid(1, 3));
     assert_eq!((lost(of), &of["new_processes"]), (vec![0, 0], &Value::from(1)), "{of:#}");
     assert_eq!(variant["ledger"]["served"], variant["ledger"]["completed"]);
     assert!(variant["trials"][0]["stack_cpu_ns"].as_u64() > Some(0));
