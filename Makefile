@@ -5,6 +5,11 @@ CARGO ?= cargo
 TACHOGRAPH := target/release/tachograph
 DENY_VERSION := 0.20.2
 
+# What a first build would keep for the next one makes it a quarter longer.
+ifeq ($(wildcard target/debug/incremental),)
+export CARGO_INCREMENTAL = 0
+endif
+
 .PHONY: demo demo-short test build dist setup check lint deny unit python prove bench docs clean experiments packages truth
 
 ## demo: gunicorn on TCP against gunicorn on a Unix socket, directly and behind nginx
