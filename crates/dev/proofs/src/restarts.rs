@@ -1,14 +1,15 @@
 //! The proof that a daemon can be replaced under load without losing a request or a point.
 //!
 //! Senders use connections that stay open and are cut within lines, datagrams, and HTTP requests on
-//! one connection and on a new one each, while the daemon is replaced again and again.
+//! one connection and on a new one each, while the daemon is replaced again and again. Then they go on
+//! for as long with a daemon that stays: what a request takes then is not the restarts' fault.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -34,8 +35,10 @@ pub struct Proof {
     pub failed: u64,
     /// Points sent, and points in the store, by sender.
     pub points: Vec<(&'static str, i64, i64)>,
-    /// The longest time of a request.
+    /// The longest time of a request while daemons were replaced.
     pub longest: Duration,
+    /// The same while none was, for as long afterwards.
+    pub longest_afterwards: Duration,
 }
 
 impl Proof {
@@ -53,6 +56,15 @@ struct Sent {
     requests: u64,
     failed: u64,
     longest: Duration,
+    longest_afterwards: Duration,
+}
+
+/// What the senders must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Restarts,
+    Afterwards,
+    Over,
 }
 
 /// Replaces a daemon `restarts` times under load. `start` gets the options of the sockets.
@@ -78,8 +90,10 @@ pub fn prove(
     let mut daemon = Daemon::start(start(&options), 6)?;
     let (http, tcp, udp) = (daemon.at("tcp://", 0), daemon.at("tcp://", 1), daemon.at("udp://", 0));
     let pickle = daemon.at("tcp://", 2);
-    let is_over = AtomicBool::new(false);
-    let over = || is_over.load(Ordering::Relaxed);
+    let phase = Mutex::new(Phase::Restarts);
+    let now = || *phase.lock().unwrap_or_else(PoisonError::into_inner);
+    let enter = |next| *phase.lock().unwrap_or_else(PoisonError::into_inner) = next;
+    let over = || now() == Phase::Over;
     let (replaced, sent) = thread::scope(|scope| {
         let senders = [
             scope.spawn(|| over_tcp(&tcp, "tcp", text, over)),
@@ -93,11 +107,14 @@ pub fn prove(
                 let socket = UnixDatagram::unbound()?;
                 in_datagrams("dgram", |bytes| socket.send_to(bytes, &datagram), over)
             }),
-            scope.spawn(|| over_http(&http, "http", true, over)),
-            scope.spawn(|| over_http(&http, "http_new", false, over)),
+            scope.spawn(|| over_http(&http, "http", true, now)),
+            scope.spawn(|| over_http(&http, "http_new", false, now)),
         ];
+        let began = Instant::now();
         let replaced = (0..restarts).try_for_each(|_| daemon.replace());
-        is_over.store(true, Ordering::Relaxed);
+        enter(Phase::Afterwards);
+        thread::sleep(began.elapsed());
+        enter(Phase::Over);
         let sent = senders.map(|sender| sender.join());
         (replaced, sent)
     });
@@ -111,6 +128,7 @@ pub fn prove(
         proof.requests += sent.requests;
         proof.failed += sent.failed;
         proof.longest = proof.longest.max(sent.longest);
+        proof.longest_afterwards = proof.longest_afterwards.max(sent.longest_afterwards);
         proof.points.push((name, sent.points, stored));
     }
     Ok(proof)
@@ -223,12 +241,17 @@ fn over_http(
     at: &str,
     name: &'static str,
     keeps: bool,
-    over: impl Fn() -> bool,
+    phase: impl Fn() -> Phase,
 ) -> io::Result<Sent> {
     let mut lines = Lines::new(name);
     let mut sent = Sent::default();
     let mut kept: Option<TcpStream> = None;
-    while !over() {
+    loop {
+        let longest = match phase() {
+            Phase::Restarts => &mut sent.longest,
+            Phase::Afterwards => &mut sent.longest_afterwards,
+            Phase::Over => break,
+        };
         let body = lines.next(LINES);
         let body: String = body.lines().filter_map(influx).collect();
         let before = Instant::now();
@@ -239,7 +262,7 @@ fn over_http(
         sent.requests += 1;
         match answer.and_then(|mut stream| Ok((request(&mut stream, &body)?, stream))) {
             Ok(((true, stays), stream)) => {
-                sent.longest = sent.longest.max(before.elapsed());
+                *longest = before.elapsed().max(*longest);
                 kept = Some(stream).filter(|_| keeps && stays);
             }
             Ok(((false, _), _)) | Err(_) => sent.failed += 1,

@@ -185,10 +185,13 @@ pub(crate) fn restarts(options: Options) -> Result<bool, String> {
         command.args(sockets);
         command
     })?;
-    let restarts::Proof { restarts, requests, failed, longest, points } = &proof;
+    let restarts::Proof { restarts, requests, failed, longest, longest_afterwards, points } =
+        &proof;
     say(&format!(
-        "{restarts} restarts, {requests} HTTP requests, {failed} failed, the longest took {} ms",
-        longest.as_millis()
+        "{restarts} restarts, {requests} HTTP requests, {failed} failed, the longest took {} ms, \
+         and {} ms in as long without restarts",
+        longest.as_millis(),
+        longest_afterwards.as_millis()
     ));
     say("| sender | points sent | in the record |\n| --- | ---: | ---: |");
     for (sender, sent, stored) in points {
