@@ -5,7 +5,7 @@ CARGO ?= cargo
 TACHOGRAPH := target/release/tachograph
 DENY_VERSION := 0.20.2
 
-# What a first build would keep for the next one makes it a quarter longer.
+# What a first build would keep for the next one makes it longer.
 ifeq ($(wildcard target/debug/incremental),)
 export CARGO_INCREMENTAL = 0
 endif
