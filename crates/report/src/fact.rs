@@ -4,7 +4,7 @@ use base::{Nanos, format_count};
 use ledger::{Discrepancy, Law};
 use record::{
     Block, BusyProcess, Disturber, Fact, Finding, Metric, NetworkLimit, Offer, Part, Severity,
-    Unchecked,
+    UncheckedInput,
 };
 
 use crate::text::{listed, plural, second_digit};
@@ -412,19 +412,19 @@ fn error_page(status: u16) -> String {
     }
 }
 
-fn unchecked(what: Unchecked) -> &'static str {
+fn unchecked(what: UncheckedInput) -> &'static str {
     match what {
-        Unchecked::MachineCpu => {
+        UncheckedInput::MachineCpu => {
             "/proc/stat could not be read, so CPU use by other processes is unchecked"
         }
-        Unchecked::TcpCounters => {
+        UncheckedInput::TcpCounters => {
             "/proc/net/netstat could not be read, so refused connections and lost packets are \
              unchecked"
         }
-        Unchecked::StackCpu => {
+        UncheckedInput::StackCpu => {
             "the stack's CPU time could not be read, so its CPU per request is unknown"
         }
-        Unchecked::ShortSlices => {
+        UncheckedInput::ShortSlices => {
             "the kernel's CPU accounting is too coarse for slices this short, so a process that \
              disturbed only one variant may have gone unnoticed"
         }

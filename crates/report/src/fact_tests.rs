@@ -326,19 +326,19 @@ fn what_every_check_saw() {
             "b: a request took 300 ms, but none that counts for its throughput stalled; the intervals of its throughput and p99 allow for stalls like this one",
         ),
         (
-            Fact::Unchecked { what: Unchecked::MachineCpu },
+            Fact::Unchecked { what: UncheckedInput::MachineCpu },
             "b: /proc/stat could not be read, so CPU use by other processes is unchecked",
         ),
         (
-            Fact::Unchecked { what: Unchecked::TcpCounters },
+            Fact::Unchecked { what: UncheckedInput::TcpCounters },
             "b: /proc/net/netstat could not be read, so refused connections and lost packets are unchecked",
         ),
         (
-            Fact::Unchecked { what: Unchecked::StackCpu },
+            Fact::Unchecked { what: UncheckedInput::StackCpu },
             "b: the stack's CPU time could not be read, so its CPU per request is unknown",
         ),
         (
-            Fact::Unchecked { what: Unchecked::ShortSlices },
+            Fact::Unchecked { what: UncheckedInput::ShortSlices },
             "b: the kernel's CPU accounting is too coarse for slices this short, so a process that disturbed only one variant may have gone unnoticed",
         ),
         (

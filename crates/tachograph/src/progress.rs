@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::Nanos;
-use conduct::{Doing, Event, Watcher};
+use conduct::{Event, StackActivity, Watcher};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output;
@@ -87,10 +87,10 @@ impl Watcher for Progress {
             }
             Event::Doing { what, variant, share_done } => {
                 let what = match what {
-                    Doing::Trying => "trying",
-                    Doing::Starting => "starting",
-                    Doing::WarmingUp => "warming up",
-                    Doing::Loading => "loading",
+                    StackActivity::Trying => "trying",
+                    StackActivity::Starting => "starting",
+                    StackActivity::WarmingUp => "warming up",
+                    StackActivity::Loading => "loading",
                 };
                 self.show(&format!("{what} {variant}"), *share_done);
             }

@@ -374,7 +374,7 @@ pub enum Fact {
     /// A check could not read its input, so the result is unknown.
     Unchecked {
         /// The input.
-        what: Unchecked,
+        what: UncheckedInput,
     },
     /// Sockets of closed connections are in TIME_WAIT, which slows new connections.
     TimeWaitSockets {
@@ -406,7 +406,7 @@ pub enum Disturber {
 /// An input that a check could not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unchecked {
+pub enum UncheckedInput {
     /// CPU time of the machine (/proc/stat).
     MachineCpu,
     /// The kernel's TCP counters (/proc/net/netstat).
@@ -495,7 +495,7 @@ mod tests {
                 by: NetworkLimit::Bytes { used_per_s: 9.0, carried_per_s: 10.0 },
             },
             Fact::Ledger { gap: Discrepancy { law: ledger::Law::Served, left: 2, right: 1 } },
-            Fact::Unchecked { what: Unchecked::TcpCounters },
+            Fact::Unchecked { what: UncheckedInput::TcpCounters },
         ];
         for fact in facts {
             let check = fact.check();

@@ -23,7 +23,7 @@ pub use base::Machine;
 pub use diff::{Diff, DiffOutcome, Revision};
 pub use disruption::{ActionTaken, Disruption, StepOutcome, StepTaken};
 pub use distribution::{Distribution, HistogramError};
-pub use finding::{BusyProcess, Disturber, Fact, Finding, NetworkLimit, Severity, Unchecked};
+pub use finding::{BusyProcess, Disturber, Fact, Finding, NetworkLimit, Severity, UncheckedInput};
 pub use gate::{GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown};
 pub use layout::{ClockOffset, Layout, Link, PartMachine};
 pub use line::{FirstComparison, RunLine};

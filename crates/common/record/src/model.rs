@@ -92,7 +92,7 @@ pub struct Part {
     /// Findings of the checks.
     pub findings: Vec<Finding>,
     /// Figures published by others.
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedFigure>,
     /// In what this part differs from others.
     #[serde(default)]
     pub changes: Vec<Change>,
@@ -537,7 +537,7 @@ pub struct Change {
 
 /// A figure published by others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Published {
+pub struct PublishedFigure {
     /// The variant it is about.
     pub variant: Option<String>,
     /// The figure.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use crate::Foreign;
+use crate::ForeignPath;
 
 /// The record could not be opened, written or read.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum RecordError {
     },
     /// A part of the path belongs to another user.
     #[error(transparent)]
-    Foreign(#[from] Foreign),
+    Foreign(#[from] ForeignPath),
     /// The file or its folder is read-only.
     #[error("the record {} cannot be written: make the file and its folder writable, or set TACHOGRAPH_RECORD to a file elsewhere", .0.display())]
     ReadOnly(PathBuf),

@@ -18,4 +18,4 @@ pub use default_path::default_path;
 pub use error::RecordError;
 pub use folder::create_folder;
 pub use open::{open, open_read_only};
-pub use owners::{Foreign, refuse_foreign, refuse_foreign_links};
+pub use owners::{ForeignPath, refuse_foreign, refuse_foreign_links};

@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::error::RecordError;
 use crate::folder::create_folder;
-use crate::owners::{Foreign, refuse_foreign, refuse_foreign_links};
+use crate::owners::{ForeignPath, refuse_foreign, refuse_foreign_links};
 
 /// Marks the file as ours in SQLite's header ("tach"), so that no other program's database is
 /// modified.
@@ -153,7 +153,7 @@ fn log_ahead(db: &Connection) -> rusqlite::Result<()> {
 
 /// Checks the file, and those that SQLite has beside it
 /// (<https://www.sqlite.org/tempfiles.html>).
-fn refuse_foreign_files(path: &Path) -> Result<(), Foreign> {
+fn refuse_foreign_files(path: &Path) -> Result<(), ForeignPath> {
     refuse_foreign(path)?;
     // SQLite resolves links first.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());

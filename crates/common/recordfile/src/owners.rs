@@ -32,7 +32,7 @@ const LINKS_MAX: u32 = 40;
      remove it, or choose a path in a folder of your own",
     .path.display()
 )]
-pub struct Foreign {
+pub struct ForeignPath {
     path: PathBuf,
     kind: &'static str,
     owner: u32,
@@ -43,8 +43,8 @@ pub struct Foreign {
 /// tell.
 ///
 /// # Errors
-/// [`Foreign`].
-pub fn refuse_foreign(path: &Path) -> Result<(), Foreign> {
+/// [`ForeignPath`].
+pub fn refuse_foreign(path: &Path) -> Result<(), ForeignPath> {
     look(path, &|_| true)
 }
 
@@ -52,12 +52,12 @@ pub fn refuse_foreign(path: &Path) -> Result<(), Foreign> {
 /// that is only read.
 ///
 /// # Errors
-/// [`Foreign`].
-pub fn refuse_foreign_links(path: &Path) -> Result<(), Foreign> {
+/// [`ForeignPath`].
+pub fn refuse_foreign_links(path: &Path) -> Result<(), ForeignPath> {
     look(path, &|found| found.is_symlink())
 }
 
-fn look(path: &Path, matters: &dyn Fn(&fs::Metadata) -> bool) -> Result<(), Foreign> {
+fn look(path: &Path, matters: &dyn Fn(&fs::Metadata) -> bool) -> Result<(), ForeignPath> {
     let Ok(path) = std::path::absolute(path) else { return Ok(()) };
     let mut ahead: VecDeque<OsString> = parts(&path).collect();
     let (mut at, mut links) = (PathBuf::from("/"), 0);
@@ -78,7 +78,7 @@ fn look(path: &Path, matters: &dyn Fn(&fs::Metadata) -> bool) -> Result<(), Fore
                 kind if kind.is_dir() => "folder",
                 _ => "file",
             };
-            return Err(Foreign { path: entry, kind, owner: found.uid() });
+            return Err(ForeignPath { path: entry, kind, owner: found.uid() });
         }
         if !found.is_symlink() {
             at = entry;

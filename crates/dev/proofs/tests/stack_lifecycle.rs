@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use base::{CpuSet, Nanos, Seed};
-use spec::{FileTemplate, Process, Ready, Stack, StopSignal};
+use spec::{FileTemplate, Process, ReadyCheck, Stack, StopSignal};
 use stage::{Accounting, Draws, LiveStack, StageError, StartOptions};
 use support::*;
 
@@ -27,10 +27,10 @@ http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Server).serve_for
 fn ready_by_port_socket_http_and_file() {
     let scene = Scene::new();
     let ready = vec![
-        Ready::Port("$PORT".to_owned()),
-        Ready::Socket("$SOCKET".to_owned()),
-        Ready::Http("http://127.0.0.1:${PORT}/x".to_owned()),
-        Ready::File("$DIR/started".to_owned()),
+        ReadyCheck::Port("$PORT".to_owned()),
+        ReadyCheck::Socket("$SOCKET".to_owned()),
+        ReadyCheck::Http("http://127.0.0.1:${PORT}/x".to_owned()),
+        ReadyCheck::File("$DIR/started".to_owned()),
     ];
     let live = scene
         .start_stack(Stack {
@@ -65,7 +65,7 @@ fn processes_start_in_order_and_stop_in_reverse() {
         );
         let mut process = script(&text);
         process.name = name.to_owned();
-        process.ready = vec![Ready::File(format!("$DIR/{ready}"))];
+        process.ready = vec![ReadyCheck::File(format!("$DIR/{ready}"))];
         process
     };
     let live = scene.start(vec![one("first", "a"), one("second", "b")]).unwrap();
@@ -185,7 +185,10 @@ fn a_server_that_answers_500_is_not_ready() {
     let mut app = process(
         "app",
         "python3 $DIR/server.py",
-        vec![Ready::File("$DIR/started".into()), Ready::Http("http://127.0.0.1:$PORT/".into())],
+        vec![
+            ReadyCheck::File("$DIR/started".into()),
+            ReadyCheck::Http("http://127.0.0.1:$PORT/".into()),
+        ],
     );
     app.ready_timeout = Nanos::from_secs(10);
     let stack = Stack {
@@ -242,7 +245,7 @@ fn a_port_in_use_is_distinguished_and_its_holder_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let error = scene
-        .start(vec![process("app", "sleep 1000", vec![Ready::Port(port.to_string())])])
+        .start(vec![process("app", "sleep 1000", vec![ReadyCheck::Port(port.to_string())])])
         .unwrap_err();
     assert!(error.is_address_in_use());
     let text = error.to_string();
@@ -255,7 +258,7 @@ fn a_port_in_use_is_distinguished_and_its_holder_named() {
     let command =
         format!("python3 -c 'import socket; socket.create_server((\"127.0.0.1\", {port}))'");
     let error = scene
-        .start(vec![process("app", &command, vec![Ready::File("$DIR/never".to_owned())])])
+        .start(vec![process("app", &command, vec![ReadyCheck::File("$DIR/never".to_owned())])])
         .unwrap_err();
     assert!(error.is_address_in_use(), "{error}");
 }
@@ -265,7 +268,7 @@ fn a_socket_path_that_is_too_long_is_refused_before_the_start() {
     let scene = Scene::new();
     let path = format!("/tmp/{}.sock", "x".repeat(120));
     let error = scene
-        .start(vec![process("app", "sleep 1000", vec![Ready::Socket(path.clone())])])
+        .start(vec![process("app", "sleep 1000", vec![ReadyCheck::Socket(path.clone())])])
         .unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -284,7 +287,7 @@ fn malformed_stacks_are_refused() {
         error.to_string(),
         "'app': the command `x 'y` cannot be run: a quotation mark is not closed"
     );
-    let error = scene.start(vec![process("app", "sleep 9", vec![Ready::Port("web".into())])]);
+    let error = scene.start(vec![process("app", "sleep 9", vec![ReadyCheck::Port("web".into())])]);
     assert_eq!(
         error.unwrap_err().to_string(),
         "'app': its readiness check cannot be used: 'web' is neither a port nor host:port"
@@ -314,7 +317,7 @@ fn a_process_beside_the_client_has_the_clients_cpus() {
     let scene = Scene::new();
     let writes = |name: &str, beside_client| {
         let text = format!("cat /proc/$$/status > $DIR/s; mv $DIR/s $DIR/{name}; sleep 1000");
-        let ready = vec![Ready::File(format!("$DIR/{name}"))];
+        let ready = vec![ReadyCheck::File(format!("$DIR/{name}"))];
         Process { ready, beside_client, ..script(&text) }
     };
     let processes = vec![writes("app", false), writes("proxy", true)];

@@ -17,8 +17,8 @@ use base::Seed;
 use world::{History, Order, REQUESTS_PER_SLICE};
 
 use stats::{
-    Aim, Better, Bias, Estimate, Evidence, Judgement, Margins, Spread, Sureness, Total, Verdict,
-    anytime_half_width, judge, level_of, log_of_totals, log_ratios_of_totals, median,
+    Aim, BetterDirection, Bias, Estimate, Evidence, Judgement, Margins, Spread, Sureness, Total,
+    Verdict, anytime_half_width, judge, level_of, log_of_totals, log_ratios_of_totals, median,
     planned_blocks,
 };
 
@@ -230,7 +230,7 @@ impl Scenario {
             pilot_blocks,
             aim: self.aim(),
             margin: (self.question == Question::Equivalence).then_some(DIFFERENCE),
-            better: Better::Higher,
+            better: BetterDirection::Higher,
             interrupted,
             invalid: false,
             biases: &[],

@@ -10,10 +10,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use base::Nanos;
-use drive::Live;
+use drive::LiveCounts;
 use record::{ActionTaken, Fact, StepOutcome, StepTaken};
 use spec::Action;
-use stage::{Done, LiveStack, ProcessExit, StageError};
+use stage::{LiveStack, ProcessExit, StageError, StepResult};
 
 /// The occurrences of all actions in a trial: their moments, and the index of the action.
 fn moments(actions: &[Action]) -> Vec<(Nanos, usize)> {
@@ -31,7 +31,7 @@ pub(crate) struct Actor<'a> {
     pub(crate) actions: &'a [Action],
     pub(crate) stack: &'a LiveStack,
     /// Counts of the session during the slice.
-    pub(crate) live: &'a Live,
+    pub(crate) live: &'a LiveCounts,
     /// When the slice began.
     pub(crate) began: Instant,
     /// Its sender is dropped at the end of the slice.
@@ -91,13 +91,13 @@ impl Actor<'_> {
     }
 }
 
-fn outcome(done: Done) -> StepOutcome {
+fn outcome(done: StepResult) -> StepOutcome {
     match done {
-        Done::Signalled { pid } => StepOutcome::Signalled { pid },
-        Done::NoProcess | Done::Ended(ProcessExit::Vanished) => StepOutcome::NoProcess,
-        Done::Ended(ProcessExit::Exited(status)) => StepOutcome::Exited { status },
-        Done::Ended(ProcessExit::Killed(signal)) => StepOutcome::Killed { signal },
-        Done::Unfinished => StepOutcome::Unfinished,
+        StepResult::Signalled { pid } => StepOutcome::Signalled { pid },
+        StepResult::NoProcess | StepResult::Ended(ProcessExit::Vanished) => StepOutcome::NoProcess,
+        StepResult::Ended(ProcessExit::Exited(status)) => StepOutcome::Exited { status },
+        StepResult::Ended(ProcessExit::Killed(signal)) => StepOutcome::Killed { signal },
+        StepResult::Unfinished => StepOutcome::Unfinished,
     }
 }
 

@@ -8,7 +8,9 @@ use record::{
     Block, BlockState, Comparison, Distribution, Disturbance, Fact, Finding, Metric, Offer, Part,
     Severity, Summary, Trial,
 };
-use stats::{Aim, Better, Estimate, Evidence, Margins, Quantile, Spread, Sureness, Total, Values};
+use stats::{
+    Aim, BetterDirection, Estimate, Evidence, Margins, Quantile, Spread, Sureness, Total, Values,
+};
 
 use crate::calibrate::Calibration;
 use crate::validity::{biases, forbidding};
@@ -150,7 +152,7 @@ pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part, stalls: &[stats::Sta
 
 /// What a variant's slices may not have shown of its stalls, as found after the last block.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rare {
+struct RareStalls {
     lost: stats::Stalls,
     delayed: stats::Stalls,
     longest: Nanos,
@@ -158,12 +160,12 @@ struct Rare {
     short_window: Option<Nanos>,
 }
 
-fn rare_of(part: &Part, v: usize) -> Rare {
-    let mut rare = Rare::default();
+fn rare_of(part: &Part, v: usize) -> RareStalls {
+    let mut rare = RareStalls::default();
     for finding in part.findings.iter().filter(|finding| finding.variant == Some(v as u32)) {
         match finding.fact {
             Fact::RareStalls { lost, delayed, longest, .. } => {
-                rare = Rare { lost, delayed, longest, ..rare };
+                rare = RareStalls { lost, delayed, longest, ..rare };
             }
             Fact::ShortSlices { window, .. } => rare.short_window = Some(window),
             _ => {}
@@ -172,7 +174,7 @@ fn rare_of(part: &Part, v: usize) -> Rare {
     rare
 }
 
-impl Rare {
+impl RareStalls {
     /// How far a percentile of the open loop's latency, in nanoseconds, may lie above `value`.
     fn margins_of_quantile(&self, value: f64, q: f64, alpha: f64) -> Margins {
         if self.short_window.is_some_and(|window| value > window.0 as f64) {
@@ -200,7 +202,7 @@ fn margins(
             variant.lost.margins(alpha).over(baseline.lost.margins(alpha))
         }
         (_, Offer::Open, Some((q, [a, b]))) => {
-            let of = |rare: &Rare, value| rare.margins_of_quantile(value, q, alpha);
+            let of = |rare: &RareStalls, value| rare.margins_of_quantile(value, q, alpha);
             of(&variant, b).over(of(&baseline, a))
         }
         _ => Margins::default(),
@@ -248,10 +250,10 @@ pub(crate) fn metric_of(metric: spec::Metric) -> Metric {
 }
 
 /// Which direction of a metric is better.
-fn better(metric: Metric) -> Better {
+fn better(metric: Metric) -> BetterDirection {
     match metric {
-        Metric::Throughput => Better::Higher,
-        Metric::P50 | Metric::P99 | Metric::Cpu | Metric::Memory => Better::Lower,
+        Metric::Throughput => BetterDirection::Higher,
+        Metric::P50 | Metric::P99 | Metric::Cpu | Metric::Memory => BetterDirection::Lower,
     }
 }
 
@@ -323,7 +325,7 @@ fn pairs<'p>(part: &'p Part, contrast: &spec::Contrast, offer: Offer) -> [Vec<&'
 
 /// The blocks of one comparison.
 #[derive(Debug, Default)]
-struct Compared {
+struct ComparedBlocks {
     /// One value per block whose mean is the logarithm of the ratio; empty if it is unknown.
     d: Vec<f64>,
     /// For quantiles: their ratio with its interval, and those of baseline and variant.
@@ -336,13 +338,13 @@ fn log_ratios(
     metric: Metric,
     offer: Offer,
     sureness: Sureness,
-) -> Compared {
+) -> ComparedBlocks {
     let [baseline, variant] = pairs(part, contrast, offer);
     if let Some(q) = quantile_of(metric) {
         let (a, b) = (quantile(&baseline, q, sureness), quantile(&variant, q, sureness));
-        let (Some(a), Some(b)) = (a, b) else { return Compared::default() };
+        let (Some(a), Some(b)) = (a, b) else { return ComparedBlocks::default() };
         let values = [a.estimate.value, b.estimate.value];
-        return Compared {
+        return ComparedBlocks {
             d: a.values.iter().zip(&b.values).map(|(a, b)| b - a).collect(),
             quantiles: Some((stats::ratio_of_quantiles(&a, &b), values)),
         };
@@ -358,7 +360,7 @@ fn log_ratios(
             pairs.map(|(a, b)| Some((total(a, metric)?, total(b, metric)?))).collect();
         pairs.and_then(|pairs| stats::log_ratios_of_totals(&pairs).ok())
     };
-    Compared { d: d.unwrap_or_default(), quantiles: None }
+    ComparedBlocks { d: d.unwrap_or_default(), quantiles: None }
 }
 
 pub(crate) fn add_up_ledgers(part: &mut Part) {
@@ -405,7 +407,7 @@ pub(crate) fn summarise(plan: &spec::Part, part: &mut Part, sureness: Sureness) 
 }
 
 /// Widens a summary's intervals by what rare stalls may have cost.
-fn allow_for(summary: &mut Summary, rare: &Rare, alpha: f64) {
+fn allow_for(summary: &mut Summary, rare: &RareStalls, alpha: f64) {
     match summary.offer {
         Offer::Closed => {
             let margins = rare.lost.margins(alpha);
@@ -505,7 +507,7 @@ fn half_width_if_quiet(plan: &spec::Part, part: &Part) -> Option<f64> {
     let contrast = plan.contrasts.first()?;
     let aim = aim(plan, true);
     let offer = offer_of(plan, metric);
-    let Compared { d, .. } =
+    let ComparedBlocks { d, .. } =
         log_ratios(&only_quiet, contrast, metric, offer, sureness(&aim, false));
     let all = part.complete_blocks().count();
     let spread = Spread::of(&d).filter(|_| d.len() >= QUIET_BLOCKS_MIN && d.len() < all)?;
@@ -546,7 +548,7 @@ fn compare_one(
         return None;
     }
     let aim = aim(plan, primary);
-    let Compared { d, quantiles } =
+    let ComparedBlocks { d, quantiles } =
         log_ratios(part, contrast, metric, offer, sureness(&aim, interrupted));
     if d.len() < 2 && !primary {
         return None;

@@ -14,7 +14,7 @@ use crate::machine_activity::kept_rounds;
 use crate::pace::Pace;
 use crate::running_variant::{RunningVariant, Setting, StartSeeds, VariantResult};
 use crate::trial_sum::TrialSum;
-use crate::watch::{Doing, Event, Watcher};
+use crate::watch::{Event, StackActivity, Watcher};
 
 /// An offer with its rate and window determined.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +160,7 @@ pub(crate) fn run_block(
     let governors = host::governors();
     let groups_count = groups.len();
     for (i, group) in groups.into_iter().enumerate() {
-        let mut progress = Progress {
+        let mut progress = BlockProgress {
             watcher: &mut *watcher,
             done: 0.0,
             base: i as f64 / groups_count as f64,
@@ -213,12 +213,12 @@ fn run_group(
     rng: &mut base::Rng,
     all_running: &mut Vec<RunningVariant>,
     loaded: &mut Vec<u32>,
-    progress: &mut Progress<'_>,
+    progress: &mut BlockProgress<'_>,
 ) -> Result<(), (usize, StartError)> {
     let variants = &plan.part.variants;
     // Stacks also start in random order, so that none is always the first to find cold caches.
     for v in shuffled(group, rng) {
-        progress.report(Doing::Starting, &variants[v].name, 0.0);
+        progress.report(StackActivity::Starting, &variants[v].name, 0.0);
         let independent = plan.part.schedule.independent_starts;
         let seeds = StartSeeds::in_block(plan.seed, v, independent);
         let running =
@@ -240,7 +240,7 @@ fn run_group(
         if half == Nanos::ZERO {
             break;
         }
-        progress.report(Doing::WarmingUp, &variants[v].name, half.0 as f64 / total);
+        progress.report(StackActivity::WarmingUp, &variants[v].name, half.0 as f64 / total);
         let start = match (settling(v), std::mem::replace(&mut begun[v], true)) {
             (false, _) => LoopStart::Fresh,
             (true, false) => LoopStart::Spread(plan.pace.spread),
@@ -266,7 +266,7 @@ fn run_group(
             loaded.push(v as u32);
             let round = i / group.len();
             let length = Nanos((mean * lengths[round]) as u64);
-            progress.report(Doing::Loading, &variants[v].name, length.0 as f64 / total);
+            progress.report(StackActivity::Loading, &variants[v].name, length.0 as f64 / total);
             let start = if settling(v) { LoopStart::Continued } else { LoopStart::Fresh };
             // A short round has as long a lead-in as the others.
             let mean = Nanos(mean as u64);
@@ -303,16 +303,16 @@ fn load(
 }
 
 /// Reports a block's progress to the watcher.
-struct Progress<'a> {
+struct BlockProgress<'a> {
     watcher: &'a mut dyn Watcher,
     done: f64,
     base: f64,
     scale: f64,
 }
 
-impl Progress<'_> {
+impl BlockProgress<'_> {
     /// Reports what begins now, and adds `share` to the progress.
-    fn report(&mut self, what: Doing, variant: &str, share: f64) {
+    fn report(&mut self, what: StackActivity, variant: &str, share: f64) {
         let share_done = (self.base + self.scale * self.done).min(1.0);
         self.watcher.event(&Event::Doing { what, variant: variant.to_owned(), share_done });
         self.done += share;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use base::{Nanos, Seed};
-use drive::{Learned, LoopStart, Window};
+use drive::{LearnedResponse, LoopStart, Window};
 use record::Offer;
 use spec::{Endpoint, Exchange, Mode, Part, Target, Variant};
 
@@ -18,7 +18,7 @@ use crate::network;
 use crate::null_server::{null_variant, slice_of_null};
 use crate::running_variant::{RunningVariant, Setting, StartSeeds, VariantResult};
 use crate::trial_sum::TrialSum;
-use crate::watch::{Doing, Event, Watcher};
+use crate::watch::{Event, StackActivity, Watcher};
 
 /// Slices per variant, of 250 ms in a full run. The end of the warm-up lies between two of them.
 const SLICES: u64 = 16;
@@ -36,7 +36,7 @@ const LONG_SHARE: f64 = 0.02;
 /// Calibration of one variant.
 pub(crate) struct VariantCalibration {
     pub(crate) variant: usize,
-    pub(crate) learned: Option<Learned>,
+    pub(crate) learned: Option<LearnedResponse>,
     /// Verified responses per second in the closed loop; see [`capacity`].
     pub(crate) capacity_per_s: f64,
     /// Whether most requests failed: then the capacity says nothing about how long they take.
@@ -125,7 +125,7 @@ pub(crate) fn calibrate(
         }
         let share_done = index as f64 / count;
         watcher.event(&Event::Doing {
-            what: Doing::Trying,
+            what: StackActivity::Trying,
             variant: variant.name.clone(),
             share_done,
         });
@@ -220,12 +220,12 @@ fn calibrate_start(
     } else {
         let mut long = slice_of(variant, Mode::Closed, LoopStart::Fresh, length, Nanos::ZERO);
         long.lead_in = Nanos::ZERO;
-        let before = Before::of(trial_sum);
+        let before = PriorSlices::of(trial_sum);
         trial_sum = running.load(Offer::Calibration, 1, &long, around.meter)?;
         let mut seen = CalibrationSlices::of_last_slice(trial_sum, &before, around.step);
         if trial_sum.counts.completed < 4 * connections && !trial_sum.is_failing() {
             // Such slow requests that the loop had hardly begun.
-            let before = Before::of(trial_sum);
+            let before = PriorSlices::of(trial_sum);
             long.window = Nanos(SLOW_FACTOR * length.0);
             trial_sum = running.load(Offer::Calibration, 2, &long, around.meter)?;
             let settled_after = seen.settled_after;
@@ -267,14 +267,14 @@ struct CalibrationSlices {
 }
 
 /// What a trial contained before its last slice.
-struct Before {
+struct PriorSlices {
     window: Window,
     steps: usize,
 }
 
-impl Before {
-    fn of(trial_sum: &TrialSum) -> Before {
-        Before { window: trial_sum.window, steps: trial_sum.completed_by_step().len() }
+impl PriorSlices {
+    fn of(trial_sum: &TrialSum) -> PriorSlices {
+        PriorSlices { window: trial_sum.window, steps: trial_sum.completed_by_step().len() }
     }
 }
 
@@ -291,7 +291,7 @@ impl CalibrationSlices {
 
     /// From the last slice, for a server too slow for short ones; its `steps` are put together to as
     /// many buckets as there would be slices.
-    fn of_last_slice(trial_sum: &TrialSum, before: &Before, step: Nanos) -> CalibrationSlices {
+    fn of_last_slice(trial_sum: &TrialSum, before: &PriorSlices, step: Nanos) -> CalibrationSlices {
         let length = trial_sum.window.length - before.window.length;
         let completed = trial_sum.window.completed - before.window.completed;
         let steps_per_bucket = (length.0 / SLICES / step.0.max(1)).max(1);
@@ -320,7 +320,7 @@ fn capacity(rates: &[f64]) -> f64 {
 }
 
 /// A first response that should not be measured by accident.
-fn wrong_answer(variant: &Variant, learned: &Learned) -> Option<String> {
+fn wrong_answer(variant: &Variant, learned: &LearnedResponse) -> Option<String> {
     let status = learned.status?;
     (status >= 400 && variant.load.expect.status.is_none()).then(|| {
         format!(
@@ -347,7 +347,7 @@ struct NullKey {
     body_bytes: u64,
 }
 
-fn null_key(variant: &Variant, learned: Option<&Learned>) -> Option<NullKey> {
+fn null_key(variant: &Variant, learned: Option<&LearnedResponse>) -> Option<NullKey> {
     // The variables in a target never change the kind of socket.
     let shape = variant.target.replace("$PORT", "1").replace("${PORT}", "1");
     let shape = shape.replace("$HOST", "host").replace("${HOST}", "host");

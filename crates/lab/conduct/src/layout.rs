@@ -7,11 +7,11 @@ use host::Segments;
 use record::{ClockOffset, PartMachine};
 use spec::{Part, Variant};
 
-use crate::machines::{Machines, Near, Site};
+use crate::machines::{Machines, NearMachine, Site};
 
 /// Where the clients and stacks of a part run, as recorded: the CPUs are those of its first variant,
 /// and the machines are listed if there are several.
-pub(crate) fn layout(part: &Part, near: &Near, machines: &Machines) -> record::Layout {
+pub(crate) fn layout(part: &Part, near: &NearMachine, machines: &Machines) -> record::Layout {
     let sites: Vec<(&Variant, Site)> = part
         .variants
         .iter()
@@ -41,7 +41,7 @@ pub(crate) fn layout(part: &Part, near: &Near, machines: &Machines) -> record::L
 }
 
 /// This machine and the others, with what runs on each.
-fn places(sites: &[(&Variant, Site)], near: &Near, machines: &Machines) -> Vec<PartMachine> {
+fn places(sites: &[(&Variant, Site)], near: &NearMachine, machines: &Machines) -> Vec<PartMachine> {
     let mut here = PartMachine {
         stacks: of_stacks(sites, |site| site.stack.is_none()),
         machine: near.machine.clone(),
@@ -141,7 +141,7 @@ mod tests {
     /// The recorded layout of a part on this machine with these CPUs.
     fn of(layout: Layout, online: &CpuSet, beside: &str) -> record::Layout {
         let part = Part { layout, ..part(beside) };
-        let near = Near {
+        let near = NearMachine {
             identity: host::Identity::own(),
             machine: base::Machine::default(),
             cpus: online.clone(),

@@ -38,12 +38,12 @@ mod validity;
 mod watch;
 mod wherever;
 
-pub use drive::Live;
+pub use drive::LiveCounts;
 pub use error::ConductError;
-pub use load::{LoadOptions, LoadPlan, Loaded, load};
+pub use load::{LoadOptions, LoadPlan, LoadResult, load};
 pub use machines::Machines;
 pub use recording::Recording;
 pub use reread::reread_series;
 pub use run::{Options, run};
 pub use slice_updates::SliceSeen;
-pub use watch::{Doing, Event, NoRecorder, RunRecorder, Silent, Watcher};
+pub use watch::{Event, NoRecorder, RunRecorder, SilentWatcher, StackActivity, Watcher};

@@ -10,12 +10,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use base::{CpuSet, Nanos, RunId, Seed, Timestamp};
-use drive::{EngineKind, Histogram, Learned, Live, LoopStart, Observation, Session, Slice};
+use drive::{
+    EngineKind, Histogram, LearnedResponse, LiveCounts, LoopStart, Observation, Session, Slice,
+};
 use host::{Identity, Meter};
 use ledger::Ledger;
 use record::{
     Block, BlockState, Fact, Life, Machine, Offer, Part, Run, RunKind, RunState, Severity, Trial,
-    Unchecked, Variant,
+    UncheckedInput, Variant,
 };
 use spec::{Endpoint, Exchange, Load, Mode, ServedBy, Target};
 
@@ -25,7 +27,7 @@ use crate::machine_activity::activity;
 use crate::server_count::{Counter, FinalCount};
 use crate::trial_sum::{Cost, TrialSum, empty};
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, Inspector, drift_of_slices};
-use crate::watch::{Doing, Event, RunRecorder, Watcher};
+use crate::watch::{Event, RunRecorder, StackActivity, Watcher};
 
 /// Resolution of the recorded series.
 const STEP: Nanos = Nanos::from_millis(100);
@@ -80,14 +82,14 @@ pub struct LoadOptions {
     /// What other processes did just before; `None` if it could not be observed.
     pub neighbours: Option<host::Neighbours>,
     /// Live counts.
-    pub live: Arc<Live>,
+    pub live: Arc<LiveCounts>,
     /// Set to end the load early.
     pub stop: drive::StopFlag,
 }
 
 /// Result of a load.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadResult {
     /// The run as recorded.
     pub run: Run,
     /// Latency (open loop) or service time (closed loop) of requests completed in the window, in
@@ -107,7 +109,7 @@ pub fn load(
     options: &LoadOptions,
     recorder: &mut dyn RunRecorder,
     watcher: &mut dyn Watcher,
-) -> Result<Loaded, ConductError> {
+) -> Result<LoadResult, ConductError> {
     let counter = plan.served_by.as_ref().map(Counter::external).transpose()?;
     let mut session = Session::open(
         &plan.target,
@@ -121,7 +123,7 @@ pub fn load(
         },
     )?;
     session.watch(Arc::clone(&options.live));
-    let mut loading = Loading {
+    let mut loading = LoadInProgress {
         plan,
         stop: &options.stop,
         served: counter.as_ref().map(|_| 0),
@@ -152,11 +154,11 @@ pub fn load(
         (Some(seen), Mode::Open { .. }) => seen.latency,
         (None, _) => empty(),
     };
-    Ok(Loaded { run, times, elapsed })
+    Ok(LoadResult { run, times, elapsed })
 }
 
 /// A load in progress.
-struct Loading<'a> {
+struct LoadInProgress<'a> {
     plan: &'a LoadPlan,
     stop: &'a drive::StopFlag,
     counter: Option<Counter>,
@@ -168,7 +170,7 @@ struct Loading<'a> {
     probing: Duration,
 }
 
-impl Loading<'_> {
+impl LoadInProgress<'_> {
     /// Learns the response, unless the exchange has none, and refuses an error page. Returns the
     /// probes and, for HTTP, the status that every response must have.
     fn probe(&mut self, session: &mut Session) -> Result<(TrialSum, Option<u16>), ConductError> {
@@ -224,7 +226,7 @@ impl Loading<'_> {
         }
     }
 
-    fn inspect_status(&mut self, learned: &Learned) -> Result<(), ConductError> {
+    fn inspect_status(&mut self, learned: &LearnedResponse) -> Result<(), ConductError> {
         let declared = self.plan.load.expect.status.is_some();
         match learned.status.filter(|_| !declared) {
             Some(status) if status >= 400 => return Err(ConductError::ErrorPage { status }),
@@ -239,7 +241,7 @@ impl Loading<'_> {
     /// The load itself cannot tell other processes from the server, which is idle before it.
     fn inspect_neighbours(&mut self, seen: Option<&host::Neighbours>) {
         let Some(seen) = seen else {
-            return self.find(Severity::Note, Fact::Unchecked { what: Unchecked::MachineCpu });
+            return self.find(Severity::Note, Fact::Unchecked { what: UncheckedInput::MachineCpu });
         };
         let busy = seen.busier_than(BUSY_SHARE_MIN, &CpuSet::default());
         if busy.is_empty() {
@@ -287,7 +289,7 @@ impl Loading<'_> {
         let variant = base::redact(&plan.target.to_string());
         session.keep_learning();
         if plan.warmup > Nanos::ZERO {
-            let what = Doing::WarmingUp;
+            let what = StackActivity::WarmingUp;
             watcher.event(&Event::Doing { what, variant: variant.clone(), share_done: 0.0 });
             let slice = Slice { window: plan.warmup, requests: None, ..slice };
             self.slice(&mut session, &mut warm, &slice)?;
@@ -302,7 +304,7 @@ impl Loading<'_> {
         if !self.stopped() {
             let total = (plan.warmup + plan.duration).as_secs_f64().max(1e-9);
             let share_done = plan.warmup.as_secs_f64() / total;
-            watcher.event(&Event::Doing { what: Doing::Loading, variant, share_done });
+            watcher.event(&Event::Doing { what: StackActivity::Loading, variant, share_done });
             let (offer, rate) = match plan.mode {
                 Mode::Closed => (Offer::Closed, None),
                 Mode::Open { rate_per_s, .. } => (Offer::Open, Some(rate_per_s)),
@@ -446,7 +448,7 @@ impl Loading<'_> {
             finding.severity = finding.severity.min(Severity::Warning);
         }
         if trial_sum.slices.iter().any(|slice| slice.cost.activity.counters.is_none()) {
-            self.find(Severity::Note, Fact::Unchecked { what: Unchecked::TcpCounters });
+            self.find(Severity::Note, Fact::Unchecked { what: UncheckedInput::TcpCounters });
         }
         let waiting = |snapshot: &host::Snapshot| snapshot.time_wait_sockets;
         let after = host::Snapshot::take().ok();

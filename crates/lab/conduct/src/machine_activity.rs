@@ -21,7 +21,7 @@ pub(crate) struct Activity {
     /// The share of all CPU time that was stolen.
     pub(crate) stolen: Option<f64>,
     /// The kernel's counters of connection trouble, if known.
-    pub(crate) counters: Option<host::Change>,
+    pub(crate) counters: Option<host::SnapshotChange>,
 }
 
 /// The activity between two readings of one machine.

@@ -41,7 +41,7 @@ impl Machines {
 
 /// This machine, as the run uses it.
 #[derive(Clone, Debug)]
-pub(crate) struct Near {
+pub(crate) struct NearMachine {
     pub(crate) identity: Identity,
     /// For the record.
     pub(crate) machine: base::Machine,
@@ -71,7 +71,7 @@ impl Site {
     pub(crate) fn of(
         variant: &Variant,
         part: &Part,
-        near: &Near,
+        near: &NearMachine,
         machines: &Machines,
     ) -> Result<Site, String> {
         let find = |name: &String| {
@@ -136,7 +136,7 @@ impl Site {
     }
 
     /// Whether a network is between the stack and any client.
-    pub(crate) fn is_networked(&self, near: &Near) -> bool {
+    pub(crate) fn is_networked(&self, near: &NearMachine) -> bool {
         let stack = place(self.stack.as_ref(), near).0;
         match self.clients.is_empty() {
             true => !near.identity.is_same_network(stack),
@@ -145,7 +145,7 @@ impl Site {
     }
 
     /// Whether the stack and every client are on different machines.
-    pub(crate) fn is_apart(&self, near: &Near) -> bool {
+    pub(crate) fn is_apart(&self, near: &NearMachine) -> bool {
         let stack = place(self.stack.as_ref(), near).0;
         match self.clients.is_empty() {
             true => !is_one(&near.identity, stack),
@@ -161,7 +161,10 @@ fn is_one(one: &Identity, other: &Identity) -> bool {
 }
 
 /// Which machine it is, and its CPUs.
-fn place<'a>(machine: Option<&'a Arc<Machine>>, near: &'a Near) -> (&'a Identity, &'a CpuSet) {
+fn place<'a>(
+    machine: Option<&'a Arc<Machine>>,
+    near: &'a NearMachine,
+) -> (&'a Identity, &'a CpuSet) {
     match machine {
         Some(machine) => (&machine.facts().identity, &machine.facts().cpus),
         None => (&near.identity, &near.cpus),
@@ -179,7 +182,7 @@ fn host(
     variant: &Variant,
     stack: Option<&Arc<Machine>>,
     clients: &[Arc<Machine>],
-    near: &Near,
+    near: &NearMachine,
 ) -> String {
     let at = place(stack, near).0;
     let with = |other: &Identity| std::ptr::eq(at, other) || at.is_same_network(other);
@@ -211,7 +214,7 @@ pub(crate) struct Canaries {
 }
 
 impl Canaries {
-    pub(crate) fn calibrate(near: &Near, machines: &Machines) -> Canaries {
+    pub(crate) fn calibrate(near: &NearMachine, machines: &Machines) -> Canaries {
         let mut far: Vec<Arc<Machine>> = Vec::new();
         for machine in machines.iter() {
             let identity = &machine.facts().identity;
@@ -251,7 +254,7 @@ impl Snapshots {
     pub(crate) fn take(machines: &Machines) -> Snapshots {
         let look = |machine: &Arc<Machine>| machine.look(far::Look::default());
         let waiting: Vec<_> = machines.iter().map(look).collect();
-        let counters = |waiting: far::Waiting| waiting.looked().ok()?.reading.counters;
+        let counters = |waiting: far::PendingReading| waiting.looked().ok()?.reading.counters;
         Snapshots {
             near: Snapshot::take().ok(),
             far: machines
@@ -280,7 +283,7 @@ impl Snapshots {
     }
 
     /// The change since earlier ones, of all networks together.
-    pub(crate) fn since(&self, earlier: &Snapshots) -> Option<host::Change> {
+    pub(crate) fn since(&self, earlier: &Snapshots) -> Option<host::SnapshotChange> {
         let mut sum = self.near.as_ref()?.since(earlier.near.as_ref()?);
         let mut seen = vec![Identity::own()];
         for ((identity, now), (_, before)) in self.far.iter().zip(&earlier.far) {
@@ -322,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_machine_that_does_not_know_its_boot_is_still_one_machine() {
-        let near = Near {
+        let near = NearMachine {
             identity: Identity::default(),
             machine: base::Machine::default(),
             cpus: (0..2).collect(),

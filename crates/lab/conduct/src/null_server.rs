@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 use drive::LoopStart;
-use spec::{Mode, Part, Process, Ready, Stack, Variant};
+use spec::{Mode, Part, Process, ReadyCheck, Stack, Variant};
 
 use crate::lead_in::slice_of;
 
@@ -24,8 +24,8 @@ pub(crate) fn null_variant(
     body_bytes: u64,
 ) -> Variant {
     let ready = match listen.strip_prefix("unix:") {
-        Some(path) => Ready::Socket(path.into()),
-        None => Ready::Port("$HOST:$PORT".into()),
+        Some(path) => ReadyCheck::Socket(path.into()),
+        None => ReadyCheck::Port("$HOST:$PORT".into()),
     };
     let process = Process {
         name: "null server".into(),

@@ -575,7 +575,7 @@ pub(crate) fn blank(plan: &spec::Part, layout: record::Layout) -> Part {
         published: plan
             .published
             .iter()
-            .map(|p| record::Published {
+            .map(|p| record::PublishedFigure {
                 variant: p.variant.clone(),
                 figure: p.figure.clone(),
                 throughput_per_s: p.throughput_per_s,

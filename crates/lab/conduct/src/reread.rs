@@ -37,7 +37,7 @@ pub fn reread_series(run: &mut Run, store: &mut dyn Store) -> Result<(), StoreEr
             let identity = identity(Measure::COMPLETED, &shell, &names, variant as usize, offer);
             ids.get(&identity).copied()
         };
-        let mut rows = Rows::read(store, step, part, of)?;
+        let mut rows = PartRows::read(store, step, part, of)?;
         let mut findings = Vec::new();
         for block in &mut part.blocks {
             reread_block(block, &mut rows, of, &mut findings)?;
@@ -50,19 +50,19 @@ pub fn reread_series(run: &mut Run, store: &mut dyn Store) -> Result<(), StoreEr
 }
 
 /// The slots of a part's series.
-struct Rows<'s> {
+struct PartRows<'s> {
     store: &'s mut dyn Store,
     step: Step,
     rows: HashMap<i64, Vec<(SlotKey, Accumulator)>>,
 }
 
-impl Rows<'_> {
+impl PartRows<'_> {
     fn read<'s>(
         store: &'s mut dyn Store,
         step: Step,
         part: &Part,
         of: impl Fn(u32, Offer) -> Option<i64>,
-    ) -> Result<Rows<'s>, StoreError> {
+    ) -> Result<PartRows<'s>, StoreError> {
         let trials = || part.blocks.iter().flat_map(|block| &block.trials);
         let mut ids: Vec<i64> = trials().filter_map(|t| of(t.variant, t.offer)).collect();
         ids.sort_unstable();
@@ -78,7 +78,7 @@ impl Rows<'_> {
         for (key, row) in store.slots(step, &ids, step.slot_of(from_us), until_us)? {
             rows.entry(key.series).or_default().push((key, row));
         }
-        Ok(Rows { store, step, rows })
+        Ok(PartRows { store, step, rows })
     }
 
     /// The total that a block added to a series.
@@ -101,7 +101,7 @@ impl Rows<'_> {
 
 fn reread_block(
     block: &mut Block,
-    rows: &mut Rows<'_>,
+    rows: &mut PartRows<'_>,
     of: impl Fn(u32, Offer) -> Option<i64>,
     findings: &mut Vec<Finding>,
 ) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ use spec::Plan;
 use stage::{Stage, StageOptions};
 
 use crate::error::ConductError;
-use crate::machines::{Canaries, Machines, Near, prepare};
+use crate::machines::{Canaries, Machines, NearMachine, prepare};
 use crate::part::{Deadline, PartRunner, RunContext};
 use crate::running_variant::Setting;
 use crate::watch::{Event, RunRecorder, Watcher};
@@ -117,7 +117,7 @@ fn parts(
 ) -> Result<(), ConductError> {
     let stage = Stage::new(StageOptions::new(options.executable.clone(), run.id.clone()))?;
     let began = Instant::now();
-    let near = Near {
+    let near = NearMachine {
         identity: host::Identity::own(),
         machine: run.machine.clone(),
         cpus: online.clone(),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 use base::{Nanos, Seed};
-use drive::{Learned, Live, Observation, Slice};
-use far::{Look, Looked};
+use drive::{LearnedResponse, LiveCounts, Observation, Slice};
+use far::{Look, MachineReading};
 use host::{Identity, Meter, Reading};
 use ledger::{Counts, Ledger};
 use record::{Disruption, Life, Offer, Trial};
@@ -17,10 +17,10 @@ use stage::{Draws, Stage, StartOptions, server_count};
 use crate::acting::{Actor, attribute};
 use crate::error::StartError;
 use crate::machine_activity::activity;
-use crate::machines::{Machines, Near, Site};
+use crate::machines::{Machines, NearMachine, Site};
 use crate::server_count::{Counter, FinalCount};
 use crate::trial_sum::{Cost, TrialSum};
-use crate::wherever::{Session, Stack};
+use crate::wherever::{ClientSession, Stack};
 
 /// How often to read the memory of a loaded stack: each reading covers every process.
 const MEMORY_EVERY: Duration = Duration::from_millis(250);
@@ -33,7 +33,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) stage: &'a Stage,
     /// The part, for the machines of its stacks and clients.
     pub(crate) part: spec::Part,
-    pub(crate) near: &'a Near,
+    pub(crate) near: &'a NearMachine,
     pub(crate) machines: &'a Machines,
     /// Folders of programs on other machines, by their names.
     pub(crate) far_programs: &'a [(String, PathBuf)],
@@ -74,7 +74,7 @@ impl StartSeeds {
 /// A running variant.
 pub(crate) struct RunningVariant {
     pub(crate) variant: usize,
-    pub(crate) learned: Option<Learned>,
+    pub(crate) learned: Option<LearnedResponse>,
     pub(crate) trial_sums: Vec<TrialSum>,
     stack: Stack,
     site: Site,
@@ -88,10 +88,10 @@ pub(crate) struct RunningVariant {
     /// Whether requests have no response: then each trial is compared with the server-side count.
     is_one_way: bool,
     is_datagram: bool,
-    session: Session,
+    session: ClientSession,
     actions: Vec<Action>,
     /// Counts of the session's slices, for the actions.
-    live: Arc<Live>,
+    live: Arc<LiveCounts>,
     stop: drive::StopFlag,
     counter: Option<Counter>,
     env_padding_bytes: u32,
@@ -147,7 +147,7 @@ impl RunningVariant {
             among: None,
         };
         let load = with_one_engine(&variant.load);
-        let opened = Session::open(&site, &target, &load, &options);
+        let opened = ClientSession::open(&site, &target, &load, &options);
         let mut session = opened.map_err(|error| stack.unreached(error))?;
         let mut warm = TrialSum::new(Offer::WarmUp, None, around.step);
         let probing = Instant::now();
@@ -159,7 +159,7 @@ impl RunningVariant {
             | spec::Exchange::Bulk { .. }
             | spec::Exchange::Lines(_) => None,
         };
-        let live = Arc::new(Live::default());
+        let live = Arc::new(LiveCounts::default());
         if let Some(session) = session.near().filter(|_| !variant.actions.is_empty()) {
             session.watch(Arc::clone(&live));
         }
@@ -195,7 +195,7 @@ impl RunningVariant {
 
     /// Ends the learning: responses to the trial under `offer` that were wrong become failures.
     /// Returns the response to expect from now on.
-    pub(crate) fn settle(&mut self, offer: Offer) -> Result<Option<Learned>, StartError> {
+    pub(crate) fn settle(&mut self, offer: Offer) -> Result<Option<LearnedResponse>, StartError> {
         if self.learned.is_some() {
             let before = self.session.life();
             self.learned = Some(self.session.settle()?);
@@ -282,7 +282,8 @@ impl RunningVariant {
             machine.look(Look { stack, memory: memory && stack.is_some() })
         };
         let machines = self.site.machines();
-        let waiting: Vec<far::Waiting> = machines.iter().map(|machine| look(machine)).collect();
+        let waiting: Vec<far::PendingReading> =
+            machines.iter().map(|machine| look(machine)).collect();
         let mut looks = Looks::default();
         if self.site.is_near_used() {
             looks.throttled = stage::throttled();
@@ -458,7 +459,7 @@ struct Looks {
 
 impl Looks {
     /// Adds those of another machine.
-    fn add(&mut self, looked: Looked) {
+    fn add(&mut self, looked: MachineReading) {
         self.throttled = match (self.throttled, looked.throttled) {
             (Some(a), Some(b)) => Some(a + b),
             (a, b) => a.or(b),

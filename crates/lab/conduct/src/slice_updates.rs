@@ -24,12 +24,12 @@ pub struct SliceSeen {
     failed: u64,
     lead_in: Nanos,
     window: Nanos,
-    times: Option<Times>,
+    times: Option<ResponseTimes>,
 }
 
 /// Latency in an open loop, service time in a closed one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Times {
+struct ResponseTimes {
     open: bool,
     mean_ns: f64,
     p50_ns: u64,
@@ -62,7 +62,7 @@ impl SliceSeen {
     pub fn new(started: Timestamp, lead_in: Nanos, seen: &Observation) -> SliceSeen {
         let open = !seen.latency.is_empty();
         let times = if open { &seen.latency } else { &seen.service_time };
-        let times = (!times.is_empty()).then(|| Times {
+        let times = (!times.is_empty()).then(|| ResponseTimes {
             open,
             mean_ns: times.mean(),
             p50_ns: times.value_at_quantile(0.5),
@@ -195,7 +195,7 @@ pub(crate) mod tests {
             failed,
             lead_in: Nanos::from_millis(50),
             window: Nanos::from_millis(100),
-            times: Some(Times {
+            times: Some(ResponseTimes {
                 open: false,
                 mean_ns: 2.5e6,
                 p50_ns: 2_000_000,

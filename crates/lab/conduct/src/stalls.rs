@@ -7,7 +7,7 @@ use record::{BlockState, Fact, Finding, Offer, Severity};
 use crate::block::BlockOutcome;
 use crate::calibrate::Calibration;
 use crate::running_variant::VariantResult;
-use crate::trial_sum::Stalled;
+use crate::trial_sum::StalledRequests;
 
 /// A request is stalled if it takes this many mean service times, and at least the length below:
 /// what waking a thread on a busy machine takes is no stall of the server.
@@ -29,9 +29,9 @@ struct OfVariant {
     /// What a request takes beyond this is a stall.
     long: Nanos,
     /// Of the closed loop: seconds that stalls took, of all connections' seconds.
-    lost: Measured,
+    lost: StallShare,
     /// Of the open loop: requests that stalls delayed, of all requests.
-    delayed: Measured,
+    delayed: StallShare,
     /// Rate of the open loop.
     rate_per_s: f64,
     /// The longest stall of a request anywhere: also in other loads, and in rounds that were left out.
@@ -42,7 +42,7 @@ struct OfVariant {
 
 /// What stalls took of all that counts.
 #[derive(Debug, Default)]
-struct Measured {
+struct StallShare {
     by_stalls: Vec<f64>,
     all: f64,
 }
@@ -136,17 +136,17 @@ impl OfVariant {
         }
     }
 
-    fn see(&mut self, stalled: Stalled) {
+    fn see(&mut self, stalled: StalledRequests) {
         self.longest = self.longest.max(stalled.longest);
         let each = u64::from(self.connections) * stalled.stalls.max(1);
         self.hits_many |= 2 * stalled.requests >= each;
     }
 
-    fn add_lost(&mut self, stalled: Stalled) {
+    fn add_lost(&mut self, stalled: StalledRequests) {
         self.lost.add(stalled.number(), stalled.beyond.as_secs_f64());
     }
 
-    fn add_delayed(&mut self, stalled: Stalled) {
+    fn add_delayed(&mut self, stalled: StalledRequests) {
         self.delayed.all += stalled.of as f64;
         self.delayed.add(stalled.number(), stalled.requests as f64);
     }
@@ -163,14 +163,14 @@ impl OfVariant {
     }
 }
 
-impl Stalled {
+impl StalledRequests {
     /// The number of stalls. A client that could not tell them apart counts as if there was one.
     fn number(&self) -> u64 {
         self.stalls.max(1).min(self.requests)
     }
 }
 
-impl Measured {
+impl StallShare {
     /// Adds the stalls of a slice, of which only the sum is known.
     fn add(&mut self, stalls: u64, taken: f64) {
         self.by_stalls.extend((0..stalls).map(|_| taken / stalls as f64));
@@ -202,25 +202,32 @@ mod tests {
         OfVariant {
             connections: 10,
             long: Nanos::from_millis(20),
-            lost: Measured { all: 60.0, ..Measured::default() },
-            delayed: Measured { all: 2_000.0, ..Measured::default() },
+            lost: StallShare { all: 60.0, ..StallShare::default() },
+            delayed: StallShare { all: 2_000.0, ..StallShare::default() },
             rate_per_s: 500.0,
             ..OfVariant::default()
         }
     }
 
-    fn stalled(requests: u64, each: Nanos) -> Stalled {
+    fn stalled(requests: u64, each: Nanos) -> StalledRequests {
         let beyond = each * requests;
-        Stalled { requests, stalls: 1, beyond, longest: each, of: 100, ..Stalled::default() }
+        StalledRequests {
+            requests,
+            stalls: 1,
+            beyond,
+            longest: each,
+            of: 100,
+            ..StalledRequests::default()
+        }
     }
 
     #[test]
     fn requests_that_ended_together_are_one_stall() {
         let mut of = variant();
         of.add_lost(stalled(10, Nanos::from_millis(300)));
-        of.add_lost(Stalled { stalls: 3, ..stalled(25, Nanos::from_millis(60)) });
-        of.add_lost(Stalled { stalls: 0, ..stalled(2, Nanos::from_millis(60)) });
-        of.add_lost(Stalled { stalls: 1, ..stalled(0, Nanos::ZERO) });
+        of.add_lost(StalledRequests { stalls: 3, ..stalled(25, Nanos::from_millis(60)) });
+        of.add_lost(StalledRequests { stalls: 0, ..stalled(2, Nanos::from_millis(60)) });
+        of.add_lost(StalledRequests { stalls: 1, ..stalled(0, Nanos::ZERO) });
         assert_eq!(of.lost.by_stalls, [3.0, 0.5, 0.5, 0.5, 0.12]);
         let shares = of.lost();
         assert!((shares.sum - 4.62 / 60.0).abs() < 1e-12 && (shares.largest - 0.05).abs() < 1e-12);

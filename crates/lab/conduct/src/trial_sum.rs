@@ -16,7 +16,7 @@ const RESENT_AFTER: Nanos = Nanos::from_millis(200);
 
 /// Stalled requests of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Stalled {
+pub(crate) struct StalledRequests {
     pub(crate) round: u32,
     pub(crate) requests: u64,
     /// The stalls: requests that ended together are of the same one.
@@ -58,9 +58,9 @@ pub(crate) struct TrialSlice {
     pub(crate) stalled: bool,
     /// [`Observation::stalls`].
     stalls: u64,
-    service_time: Sparse,
-    latency: Sparse,
-    lateness: Sparse,
+    service_time: SparseHistogram,
+    latency: SparseHistogram,
+    lateness: SparseHistogram,
 }
 
 /// The increase of one of the kernel's counters during a slice.
@@ -92,12 +92,14 @@ impl TrialSlice {
 
 /// A histogram's counts by value: kept per slice until it is known whether its round counts.
 #[derive(Debug, Default)]
-struct Sparse(Vec<(u64, u64)>);
+struct SparseHistogram(Vec<(u64, u64)>);
 
-impl Sparse {
-    fn of(histogram: &Histogram) -> Sparse {
+impl SparseHistogram {
+    fn of(histogram: &Histogram) -> SparseHistogram {
         let steps = histogram.iter_recorded();
-        Sparse(steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect())
+        SparseHistogram(
+            steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect(),
+        )
     }
 
     fn add_to(&self, sum: &mut Histogram) {
@@ -202,9 +204,9 @@ impl TrialSum {
                 .first_after
                 .map(|after| after + seen.last_before.unwrap_or(slice.lead_in + slice.window)),
             length: slice.lead_in + slice.window,
-            service_time: Sparse::of(&seen.service_time),
-            latency: Sparse::of(&seen.latency),
-            lateness: Sparse::of(&seen.lateness),
+            service_time: SparseHistogram::of(&seen.service_time),
+            latency: SparseHistogram::of(&seen.latency),
+            lateness: SparseHistogram::of(&seen.lateness),
         });
         self.client.resize(self.client.len().max(seen.threads.len()), ThreadUse::default());
         for (sum, thread) in self.client.iter_mut().zip(&seen.threads) {
@@ -445,7 +447,7 @@ impl TrialSum {
 
     /// Stalled requests of each slice: those that took longer than `limit`, in an open loop from the
     /// instant at which they were due.
-    pub(crate) fn stalled(&self, limit: Nanos) -> impl Iterator<Item = Stalled> + '_ {
+    pub(crate) fn stalled(&self, limit: Nanos) -> impl Iterator<Item = StalledRequests> + '_ {
         self.slices.iter().map(move |slice| {
             let beyond = |value: u64| Nanos(value.saturating_sub(limit.0));
             let is_open = !slice.latency.0.is_empty();
@@ -453,8 +455,8 @@ impl TrialSum {
             let of = times.iter().map(|(_, count)| count).sum();
             let long = times.iter().filter(move |(value, _)| *value > limit.0);
             let (round, stalls) = (slice.round, slice.stalls);
-            let none = Stalled { round, stalls, of, ..Stalled::default() };
-            long.fold(none, |sum, (value, count)| Stalled {
+            let none = StalledRequests { round, stalls, of, ..StalledRequests::default() };
+            long.fold(none, |sum, (value, count)| StalledRequests {
                 requests: sum.requests + count,
                 beyond: sum.beyond + beyond(*value) * *count,
                 longest: sum.longest.max(beyond(*value)),
@@ -488,7 +490,10 @@ impl TrialSum {
 
 /// The median of the histograms' long values. While the machine stops, every request takes long: that
 /// says nothing about the server.
-fn usual_long_value<'a>(histograms: impl Iterator<Item = &'a Sparse>, share: f64) -> Nanos {
+fn usual_long_value<'a>(
+    histograms: impl Iterator<Item = &'a SparseHistogram>,
+    share: f64,
+) -> Nanos {
     let mut values: Vec<Nanos> = histograms
         .map(|sparse| {
             let mut histogram = empty();
@@ -592,9 +597,9 @@ mod tests {
 
     #[test]
     fn a_machine_that_stopped_during_the_calibration_made_every_window_short() {
-        let usual = Sparse(vec![(2, 100), (3, 20)]);
-        let stopped = Sparse(vec![(2, 60), (26, 10)]);
-        let usual_of = |slices: &[&Sparse]| usual_long_value(slices.iter().copied(), 0.02);
+        let usual = SparseHistogram(vec![(2, 100), (3, 20)]);
+        let stopped = SparseHistogram(vec![(2, 60), (26, 10)]);
+        let usual_of = |slices: &[&SparseHistogram]| usual_long_value(slices.iter().copied(), 0.02);
         assert_eq!(usual_of(&[&usual, &stopped, &usual, &usual]), Nanos(3));
         assert_eq!(usual_of(&[&stopped, &usual, &stopped]), Nanos(26), "the server is like that");
         assert_eq!(usual_of(&[]), Nanos::ZERO);

@@ -14,7 +14,7 @@
 //! rest of a CPU uses more of it beside a variant that leaves more, which is no unfairness.
 
 use base::Nanos;
-use record::{Disturber, Fact, Finding, Metric, Offer, Severity, Unchecked};
+use record::{Disturber, Fact, Finding, Metric, Offer, Severity, UncheckedInput};
 use stats::Spread;
 
 use crate::running_variant::VariantResult;
@@ -146,7 +146,7 @@ impl Unevenness {
         let p_max = alpha / contrasts.len().max(1) as f64;
         let mut found = Vec::new();
         if self.is_blind && !contrasts.is_empty() {
-            let fact = Fact::Unchecked { what: Unchecked::ShortSlices };
+            let fact = Fact::Unchecked { what: UncheckedInput::ShortSlices };
             found.push(Finding { severity: Severity::Warning, block: None, variant: None, fact });
         }
         for contrast in contrasts {
@@ -332,7 +332,7 @@ mod tests {
         assert!(found_by(&all, sizes.len()).is_empty());
         all.is_blind = true;
         let found = found_by(&all, sizes.len());
-        let what = Unchecked::ShortSlices;
+        let what = UncheckedInput::ShortSlices;
         assert_eq!(found[0].fact, Fact::Unchecked { what });
         assert_eq!(found[0].severity, Severity::Warning);
     }

@@ -12,7 +12,7 @@
 
 use base::Nanos;
 use ledger::{Law, Tolerance};
-use record::{Disturber, Fact, Finding, Metric, Offer, Part, Severity, Unchecked};
+use record::{Disturber, Fact, Finding, Metric, Offer, Part, Severity, UncheckedInput};
 use spec::Mode;
 use stats::{Bias, BiasCause};
 
@@ -58,7 +58,7 @@ impl Inspector {
         &mut self,
         outcome: &BlockOutcome,
         offers: &[SettledOffer],
-        change: Option<&host::Change>,
+        change: Option<&host::SnapshotChange>,
         compared: bool,
     ) {
         for ended in &outcome.ended {
@@ -358,9 +358,9 @@ pub(crate) fn over_all_blocks(part: &spec::Part, all_totals: &[VariantTotals]) -
     }
     let any = |seen: fn(&VariantTotals) -> bool| all_totals.iter().any(seen);
     let unseen = [
-        (any(|c| c.counters_seen), Unchecked::TcpCounters),
-        (any(|c| c.machine_seen), Unchecked::MachineCpu),
-        (any(|c| c.stack_seen), Unchecked::StackCpu),
+        (any(|c| c.counters_seen), UncheckedInput::TcpCounters),
+        (any(|c| c.machine_seen), UncheckedInput::MachineCpu),
+        (any(|c| c.stack_seen), UncheckedInput::StackCpu),
     ];
     let ran = all_totals.iter().any(ran);
     found.extend(unseen.into_iter().filter(|(seen, _)| !seen && ran).map(|(_, what)| Finding {

@@ -31,7 +31,7 @@ pub enum Event {
     /// A stack is being started, warmed up or loaded.
     Doing {
         /// The activity.
-        what: Doing,
+        what: StackActivity,
         /// The variant.
         variant: String,
         /// Share of the block that is done, 0 to 1.
@@ -55,7 +55,7 @@ pub enum Event {
 
 /// Activity on a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub enum StackActivity {
     /// It is being calibrated.
     Trying,
     /// It is being started.
@@ -73,9 +73,9 @@ pub trait Watcher {
 }
 
 /// Ignores all events.
-pub struct Silent;
+pub struct SilentWatcher;
 
-impl Watcher for Silent {
+impl Watcher for SilentWatcher {
     fn event(&mut self, _event: &Event) {}
 }
 

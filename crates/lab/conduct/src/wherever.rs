@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{Nanos, Seed};
-use drive::{Learned, Observation, Slice};
+use drive::{LearnedResponse, Observation, Slice};
 use ledger::{Counts, Errors};
 use spec::{Load, ServedBy, Target};
 use stage::server_count::{self, Count};
@@ -159,66 +159,66 @@ impl CountReader {
 }
 
 /// The client, or the clients on other machines.
-pub(crate) enum Session {
+pub(crate) enum ClientSession {
     Near(Box<drive::Session>),
     Far(far::Clients),
 }
 
-impl Session {
+impl ClientSession {
     /// Opens a session at a site. `options` are those of a client on this machine.
     pub(crate) fn open(
         site: &Site,
         target: &Target,
         load: &Load,
         options: &drive::Options,
-    ) -> Result<Session, StartError> {
+    ) -> Result<ClientSession, StartError> {
         if site.clients.is_empty() {
             let session = drive::Session::open(target, load, options)?;
-            return Ok(Session::Near(Box::new(session)));
+            return Ok(ClientSession::Near(Box::new(session)));
         }
         let on: Vec<_> =
             site.clients.iter().map(Arc::clone).zip(site.client_cpus.iter().cloned()).collect();
         let (seed, step): (Seed, Nanos) = (options.seed, options.step);
-        Ok(Session::Far(far::Clients::open(&on, target, load, seed, step)?))
+        Ok(ClientSession::Far(far::Clients::open(&on, target, load, seed, step)?))
     }
 
     /// The session of this machine, for what only works here.
     pub(crate) fn near(&mut self) -> Option<&mut drive::Session> {
         match self {
-            Session::Near(session) => Some(session),
-            Session::Far(_) => None,
+            ClientSession::Near(session) => Some(session),
+            ClientSession::Far(_) => None,
         }
     }
 
-    pub(crate) fn learn(&mut self) -> Result<Learned, StartError> {
+    pub(crate) fn learn(&mut self) -> Result<LearnedResponse, StartError> {
         Ok(match self {
-            Session::Near(session) => session.learn()?,
-            Session::Far(clients) => clients.learn()?,
+            ClientSession::Near(session) => session.learn()?,
+            ClientSession::Far(clients) => clients.learn()?,
         })
     }
 
     pub(crate) fn keep_learning(&mut self) -> Result<(), StartError> {
         match self {
-            Session::Near(session) => session.keep_learning(),
-            Session::Far(clients) => clients.keep_learning()?,
+            ClientSession::Near(session) => session.keep_learning(),
+            ClientSession::Far(clients) => clients.keep_learning()?,
         }
         Ok(())
     }
 
-    pub(crate) fn settle(&mut self) -> Result<Learned, StartError> {
+    pub(crate) fn settle(&mut self) -> Result<LearnedResponse, StartError> {
         Ok(match self {
-            Session::Near(session) => {
+            ClientSession::Near(session) => {
                 let nothing = || StartError::Unfit("no response was learned".to_owned());
                 session.settle().ok_or_else(nothing)?
             }
-            Session::Far(clients) => clients.settle()?,
+            ClientSession::Far(clients) => clients.settle()?,
         })
     }
 
     pub(crate) fn life(&self) -> (Counts, Errors) {
         match self {
-            Session::Near(session) => session.life(),
-            Session::Far(clients) => clients.life(),
+            ClientSession::Near(session) => session.life(),
+            ClientSession::Far(clients) => clients.life(),
         }
     }
 
@@ -228,8 +228,8 @@ impl Session {
         slice: &Slice,
     ) -> Result<(Observation, Option<Nanos>), StartError> {
         Ok(match self {
-            Session::Near(session) => (session.run(slice)?, None),
-            Session::Far(clients) => {
+            ClientSession::Near(session) => (session.run(slice)?, None),
+            ClientSession::Far(clients) => {
                 let ran = clients.run(slice)?;
                 (ran.seen, ran.apart)
             }
@@ -239,9 +239,9 @@ impl Session {
     /// Closes every connection; returns the counts of the session's life.
     pub(crate) fn close(self) -> (Counts, Errors) {
         match self {
-            Session::Near(session) => session.close(),
+            ClientSession::Near(session) => session.close(),
             // Of a machine that is lost, the counts so far; its slice has failed, and says so.
-            Session::Far(clients) => clients.close().0,
+            ClientSession::Far(clients) => clients.close().0,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use base::Nanos;
 
-use crate::response::{Received, ResponseEnd};
-use crate::slice_counts::{Completion, LongRequest, Since};
+use crate::response::{ReceivedResponse, ResponseEnd};
+use crate::slice_counts::{Completion, LongRequest, RequestTimes};
 
 /// State of a slot's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum Link {
 
 /// A slot's outstanding request, and the connection that it was sent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum OutstandingRequest {
     None,
     /// None. The server closed the connection while it was idle, and no request has been sent on
     /// its successor yet.
@@ -36,15 +36,15 @@ pub(crate) enum Request {
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(crate) link: Link,
-    pub(crate) request: Request,
+    pub(crate) request: OutstandingRequest,
     /// Whether the deadline queue has an entry for it.
     pub(crate) queued: bool,
     /// Messages that the kernel has taken, but the peer has not acknowledged.
     pub(crate) unacknowledged: Vec<Completion>,
     /// When its last request was due and sent.
-    pub(crate) since: Since,
+    pub(crate) since: RequestTimes,
     pub(crate) answer: ResponseEnd,
-    pub(crate) seen: Received,
+    pub(crate) seen: ReceivedResponse,
     /// What it takes into the next slice of a continued loop.
     pub(crate) carry: Carry,
     /// When the time begins that counts in this slice of a continued loop: after its first request
@@ -65,12 +65,12 @@ impl Conn {
     pub(crate) fn new(answer: ResponseEnd) -> Conn {
         Conn {
             link: Link::Closed,
-            request: Request::None,
+            request: OutstandingRequest::None,
             queued: false,
             unacknowledged: Vec::new(),
-            since: Since::default(),
+            since: RequestTimes::default(),
             answer,
-            seen: Received::default(),
+            seen: ReceivedResponse::default(),
             carry: Carry::default(),
             counted_from: None,
         }
@@ -78,12 +78,12 @@ impl Conn {
 
     /// Whether a request is outstanding on it.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(self.request, Request::OnKept | Request::OnFresh)
+        matches!(self.request, OutstandingRequest::OnKept | OutstandingRequest::OnFresh)
     }
 
     /// Whether nothing has been sent since the connection was opened ahead of its requests.
     pub(crate) fn is_unused(&self) -> bool {
-        self.request == Request::OnKept && self.unacknowledged.is_empty()
+        self.request == OutstandingRequest::OnKept && self.unacknowledged.is_empty()
     }
 
     /// Whether it can carry another request.

@@ -9,8 +9,8 @@ use rand::RngExt as _;
 
 use crate::conn::Carry;
 use crate::slice::LoopStart;
-use crate::slice_counts::{LongRequest, Times};
-use crate::slice_run::{SliceRun, Source};
+use crate::slice_counts::{LongRequest, SliceTimes};
+use crate::slice_run::{RequestSource, SliceRun};
 
 impl SliceRun<'_> {
     pub(crate) fn is_continued(&self) -> bool {
@@ -20,7 +20,7 @@ impl SliceRun<'_> {
     /// Lets every connection wait for as long as its last request exceeded the slice before. A slice
     /// in which all of them would only wait is over at once.
     pub(crate) fn carry_on<W: Wire>(&mut self, wire: &mut W) {
-        let Times { start, window_end: end, .. } = self.times;
+        let SliceTimes { start, window_end: end, .. } = self.times;
         let mut is_idle = true;
         for slot in 0..self.setup.active {
             let conn = &mut self.conns[slot];
@@ -81,7 +81,7 @@ impl SliceRun<'_> {
     /// continued loop, all that end after the lead-in count, but the first one of a slice never
     /// does. What it took beyond the slice is carried into the next one.
     pub(crate) fn counts_from(&mut self, slot: usize, completed: bool, at: Nanos) -> Option<Nanos> {
-        if !self.is_continued() || !matches!(self.setup.source, Source::Closed(_)) {
+        if !self.is_continued() || !matches!(self.setup.source, RequestSource::Closed(_)) {
             return Some(Nanos::ZERO);
         }
         let conn = &mut self.conns[slot];

@@ -30,10 +30,10 @@ pub use choice::EngineKind;
 pub use error::DriveError;
 pub use fault::Fault;
 pub use link::{RoundTrip, bytes_per_s};
-pub use live::Live;
+pub use live::LiveCounts;
 pub use observe::{
-    ConnectionsLimit, Histogram, Learned, LimitedBy, Observation, ThreadUse, Window,
+    ConnectionsLimit, Histogram, LearnedResponse, LimitedBy, Observation, ThreadUse, Window,
 };
 pub use pacer::Pacer;
 pub use session::{DEVIATING_SHARE, Options, Session};
-pub use slice::{Among, LoopStart, Slice, StopFlag};
+pub use slice::{LoopStart, Slice, StopFlag, ThreadShare};

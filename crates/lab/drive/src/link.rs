@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    fn server(service: Service) -> (fixture::Running, SocketAddr) {
+    fn server(service: Service) -> (fixture::RunningFixture, SocketAddr) {
         let listen = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: 0 };
         let running = spawn(Config::new(listen, service)).unwrap();
         let Endpoint::Tcp { port, .. } = *running.endpoint() else { panic!("TCP was asked for") };

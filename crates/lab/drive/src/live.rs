@@ -6,12 +6,12 @@ use ledger::Counts;
 
 /// A session's counts so far, including probes; for progress display, not for results.
 #[derive(Debug, Default)]
-pub struct Live {
+pub struct LiveCounts {
     completed: AtomicU64,
     failed: AtomicU64,
 }
 
-impl Live {
+impl LiveCounts {
     /// Completed and failed requests.
     pub fn counts(&self) -> (u64, u64) {
         (self.completed.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))

@@ -222,7 +222,7 @@ pub struct ThreadUse {
 /// The response learned from the probes, and from those that followed if they were learned from,
 /// with which all later ones are compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Learned {
+pub struct LearnedResponse {
     /// The status, for HTTP.
     pub status: Option<u16>,
     /// The body, if it is compared: all responses agreed, or the load demands it.
@@ -233,7 +233,7 @@ pub struct Learned {
     pub varies: bool,
 }
 
-impl Learned {
+impl LearnedResponse {
     /// What is compared with it.
     pub fn check(&self) -> Check {
         match (&self.body, self.length) {

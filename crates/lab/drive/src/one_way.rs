@@ -22,9 +22,9 @@ use base::{Nanos, monotonic_now};
 use netio::{Ending, Failure, Wire};
 
 use crate::Fault;
-use crate::conn::{Link, Request};
+use crate::conn::{Link, OutstandingRequest};
 use crate::slice_counts::Completion;
-use crate::slice_run::{BURST, SliceRun, Source};
+use crate::slice_run::{BURST, RequestSource, SliceRun};
 
 fn now() -> Nanos {
     monotonic_now()
@@ -50,7 +50,7 @@ impl SliceRun<'_> {
         let Some(one_way) = &self.setup.one_way else { return };
         let conn = &mut self.conns[slot];
         let message = Completion { since: conn.since, done: now(), payload_bytes: 0 };
-        conn.request = Request::None;
+        conn.request = OutstandingRequest::None;
         self.busy -= 1;
         if one_way.acknowledged {
             self.unacknowledged += usize::from(conn.unacknowledged.is_empty());
@@ -59,8 +59,8 @@ impl SliceRun<'_> {
             self.slice_counts.completed(&self.times, message, Some(Nanos::ZERO));
         }
         match self.setup.source {
-            Source::Closed(_) => self.eager.push_back(slot),
-            Source::Open(_) => self.free.push_back(slot),
+            RequestSource::Closed(_) => self.eager.push_back(slot),
+            RequestSource::Open(_) => self.free.push_back(slot),
         }
     }
 
@@ -103,7 +103,7 @@ impl SliceRun<'_> {
             Ending::Closed if link == Link::Shut => self.acknowledge(slot),
             _ if !conn.is_busy() && !has_messages => {
                 self.slice_counts.closed_idle += 1;
-                conn.request = Request::NoneSinceLoss;
+                conn.request = OutstandingRequest::NoneSinceLoss;
             }
             Ending::Closed => self.lose(slot, Fault::ClosedEarly),
             Ending::Failed(failure) => self.lose(slot, Fault::Net(failure)),

@@ -9,12 +9,12 @@ use spec::Arrivals;
 /// Each instant is computed from the start, so rounding errors do not accumulate.
 #[derive(Clone, Debug)]
 pub struct Pacer {
-    due: Due,
+    due: DueTimes,
     next: Nanos,
 }
 
 #[derive(Clone, Debug)]
-enum Due {
+enum DueTimes {
     /// The k-th of `threads` interleaved pacers is due at (k + index/threads)/rate.
     Uniform { rate_per_s: f64, index: u64, stride: u64 },
     /// Exponential gaps. Their sum is kept as whole nanoseconds and a fraction, so it is as exact
@@ -31,10 +31,12 @@ impl Pacer {
     pub fn new(arrivals: Arrivals, rate_per_s: f64, index: u32, threads: u32, seed: Seed) -> Pacer {
         let threads = threads.max(1);
         let due = match arrivals {
-            Arrivals::Uniform => {
-                Due::Uniform { rate_per_s, index: u64::from(index), stride: u64::from(threads) }
-            }
-            Arrivals::Poisson => Due::Poisson {
+            Arrivals::Uniform => DueTimes::Uniform {
+                rate_per_s,
+                index: u64::from(index),
+                stride: u64::from(threads),
+            },
+            Arrivals::Poisson => DueTimes::Poisson {
                 mean_gap_ns: 1e9 * f64::from(threads) / rate_per_s,
                 whole_ns: 0,
                 fraction_ns: 0.0,
@@ -53,11 +55,11 @@ impl Pacer {
 
     fn advance(&mut self) {
         match &mut self.due {
-            Due::Uniform { rate_per_s, index, stride } => {
+            DueTimes::Uniform { rate_per_s, index, stride } => {
                 self.next = Nanos((*index as f64 * 1e9 / *rate_per_s) as u64);
                 *index += *stride;
             }
-            Due::Poisson { mean_gap_ns, whole_ns, fraction_ns, rng } => {
+            DueTimes::Poisson { mean_gap_ns, whole_ns, fraction_ns, rng } => {
                 // Uniform in (0, 1], so that the logarithm is finite; the gap is the inverse of the
                 // exponential distribution function.
                 let u = ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
@@ -119,7 +121,7 @@ mod tests {
         for rate in [499_999.0, 500_000.0, 333_333.3] {
             let index = (rate * 3600.0) as u64;
             let mut pacer = pacer(Arrivals::Uniform, rate);
-            pacer.due = Due::Uniform { rate_per_s: rate, index, stride: 1 };
+            pacer.due = DueTimes::Uniform { rate_per_s: rate, index, stride: 1 };
             pacer.advance();
             let exact = index as f64 / rate * 1e9;
             assert!(
@@ -134,7 +136,7 @@ mod tests {
     fn poisson_arrivals_are_as_fine_after_an_hour_as_at_the_beginning() {
         let gaps = |whole: u64| -> Vec<u64> {
             let mut pacer = pacer(Arrivals::Poisson, 500_000.0);
-            if let Due::Poisson { whole_ns, .. } = &mut pacer.due {
+            if let DueTimes::Poisson { whole_ns, .. } = &mut pacer.due {
                 *whole_ns += whole;
             }
             pacer.next();

@@ -8,7 +8,7 @@ use spec::{Check as Level, Exchange, Expect};
 
 use crate::Fault;
 use crate::http::{Flow, ResponseReader, Sink};
-use crate::observe::Learned;
+use crate::observe::LearnedResponse;
 
 /// How the end of a response is found.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl ResponseEnd {
     }
 
     /// Consumes one whole chunk of a stream, if it has arrived.
-    pub(crate) fn take_chunk(&mut self, seen: &mut Received) -> bool {
+    pub(crate) fn take_chunk(&mut self, seen: &mut ReceivedResponse) -> bool {
         match self {
             ResponseEnd::Stream { chunk, waiting } if *waiting >= *chunk => {
                 *waiting -= *chunk;
@@ -118,7 +118,7 @@ impl ResponseEnd {
     }
 
     /// The server has closed the connection.
-    pub(crate) fn end(&mut self, seen: &Received) -> Result<Flow, Fault> {
+    pub(crate) fn end(&mut self, seen: &ReceivedResponse) -> Result<Flow, Fault> {
         match self {
             ResponseEnd::Http(reader) => reader.end(),
             ResponseEnd::UntilClose if seen.bytes > 0 => Ok(Flow::Done { keep_alive: false }),
@@ -131,7 +131,7 @@ impl ResponseEnd {
 
 /// The expected response.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedResponse {
     status: Option<u16>,
     body: Option<Arc<[u8]>>,
     length: Option<u64>,
@@ -157,13 +157,19 @@ impl Deviations {
     }
 }
 
-impl Expected {
+impl ExpectedResponse {
     /// What can be checked before the first response.
-    pub(crate) fn from_load(exchange: &Exchange, expect: &Expect, message: &Arc<[u8]>) -> Expected {
+    pub(crate) fn from_load(
+        exchange: &Exchange,
+        expect: &Expect,
+        message: &Arc<[u8]>,
+    ) -> ExpectedResponse {
         match exchange {
-            Exchange::Echo { .. } => Expected { body: Some(message.clone()), ..Default::default() },
-            Exchange::Bulk { .. } | Exchange::Lines(_) => Expected::default(),
-            Exchange::Http(_) | Exchange::Oneshot => Expected {
+            Exchange::Echo { .. } => {
+                ExpectedResponse { body: Some(message.clone()), ..Default::default() }
+            }
+            Exchange::Bulk { .. } | Exchange::Lines(_) => ExpectedResponse::default(),
+            Exchange::Http(_) | Exchange::Oneshot => ExpectedResponse {
                 status: expect.status,
                 body: expect.body.as_deref().map(Arc::from),
                 length: expect.length,
@@ -174,7 +180,7 @@ impl Expected {
     }
 
     /// Fills in what was learned, where nothing was specified.
-    pub(crate) fn learn(&mut self, learned: &Learned) {
+    pub(crate) fn learn(&mut self, learned: &LearnedResponse) {
         self.status = self.status.or(learned.status);
         if self.length.is_none() && self.body.is_none() {
             let check = self.check.unwrap_or(Level::Body);
@@ -225,16 +231,16 @@ impl Expected {
 
 /// What has been received of one response.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedResponse {
     pub(crate) status: u16,
     /// Bytes of the body so far.
     pub(crate) bytes: u64,
     differs: bool,
 }
 
-impl Received {
+impl ReceivedResponse {
     /// Compares a complete response with the expected one.
-    pub(crate) fn verdict(&self, expected: &Expected) -> Result<(), Fault> {
+    pub(crate) fn verdict(&self, expected: &ExpectedResponse) -> Result<(), Fault> {
         if expected.status.is_some_and(|status| status != self.status) {
             return Err(Fault::Status(self.status));
         }
@@ -248,8 +254,8 @@ impl Received {
 
 /// Compares a response as it arrives.
 pub(crate) struct Check<'a> {
-    pub(crate) expected: &'a Expected,
-    pub(crate) seen: &'a mut Received,
+    pub(crate) expected: &'a ExpectedResponse,
+    pub(crate) seen: &'a mut ReceivedResponse,
     /// Buffer for a probe's body.
     pub(crate) kept: Option<&'a mut ProbeBody>,
 }
@@ -306,8 +312,8 @@ impl Sink for Check<'_> {
 mod tests {
     use super::*;
 
-    fn verdict(expected: &Expected, status: u16, pieces: &[&[u8]]) -> Result<(), Fault> {
-        let mut seen = Received::default();
+    fn verdict(expected: &ExpectedResponse, status: u16, pieces: &[&[u8]]) -> Result<(), Fault> {
+        let mut seen = ReceivedResponse::default();
         let mut check = Check { expected, seen: &mut seen, kept: None };
         check.status(status);
         for piece in pieces {
@@ -318,9 +324,9 @@ mod tests {
 
     #[test]
     fn every_byte_of_the_body_is_compared() {
-        let mut expected = Expected::default();
+        let mut expected = ExpectedResponse::default();
         assert_eq!(verdict(&expected, 500, &[b"anything"]), Ok(()));
-        expected.learn(&Learned {
+        expected.learn(&LearnedResponse {
             status: Some(200),
             body: Some(b"hello".to_vec()),
             length: Some(5),
@@ -357,8 +363,8 @@ mod tests {
     fn an_expected_response_overrides_the_learned_one() {
         let expect = Expect { status: Some(204), length: Some(3), ..Expect::default() };
         let exchange = Exchange::Http(Default::default());
-        let mut expected = Expected::from_load(&exchange, &expect, &Arc::from(&b""[..]));
-        expected.learn(&Learned {
+        let mut expected = ExpectedResponse::from_load(&exchange, &expect, &Arc::from(&b""[..]));
+        expected.learn(&LearnedResponse {
             status: Some(200),
             body: Some(b"hello".to_vec()),
             length: Some(5),

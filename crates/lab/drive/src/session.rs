@@ -15,11 +15,11 @@ use crate::client_thread::ClientThread;
 use crate::error::{self, DriveError};
 use crate::http::request_bytes;
 use crate::lines::LineWriter;
-use crate::live::Live;
-use crate::observe::{Learned, LimitedBy, Observation, add_errors};
-use crate::response::{Expected, ResponseEnd};
+use crate::live::LiveCounts;
+use crate::observe::{LearnedResponse, LimitedBy, Observation, add_errors};
+use crate::response::{ExpectedResponse, ResponseEnd};
 use crate::schedule::Budget;
-use crate::slice::{Among, LoopStart, Slice, StopFlag};
+use crate::slice::{LoopStart, Slice, StopFlag, ThreadShare};
 use crate::worker::{Gate, Orders, ThreadResult};
 
 /// Options of a session, apart from its load.
@@ -34,7 +34,7 @@ pub struct Options {
     /// Ends slices early.
     pub stop: StopFlag,
     /// The threads among those of all clients, if others load the same target.
-    pub among: Option<Among>,
+    pub among: Option<ThreadShare>,
 }
 
 #[cfg(test)]
@@ -74,9 +74,9 @@ pub struct Session {
     client_threads: Vec<ClientThread>,
     /// What limits the number of connections.
     limited_by: LimitedBy,
-    expected: Expected,
+    expected: ExpectedResponse,
     /// What the probes showed, and what was learned since then.
-    learned: Option<Learned>,
+    learned: Option<LearnedResponse>,
     /// Requests completed before deviations were learned from.
     completed_before: u64,
     /// Whether the server keeps connections open after a response, as far as the probes show.
@@ -84,7 +84,7 @@ pub struct Session {
     counts: Counts,
     errors: Errors,
     /// Where the counts can be read during a slice.
-    live: Option<Arc<Live>>,
+    live: Option<Arc<LiveCounts>>,
     /// Number of slices so far, so that each has different random arrivals.
     slices: u64,
     /// When the last slice began.
@@ -110,7 +110,7 @@ impl Session {
             engine: EngineKind::Epoll,
             client_threads: Vec::new(),
             limited_by,
-            expected: Expected::from_load(&load.exchange, &load.expect, &message),
+            expected: ExpectedResponse::from_load(&load.exchange, &load.expect, &message),
             learned: None,
             completed_before: 0,
             keeps_open: true,
@@ -147,9 +147,10 @@ impl Session {
     ///
     /// A probe without a complete response is an error; one with a status or body that violates
     /// `Expect` is counted as failed.
-    pub fn learn(&mut self) -> Result<Learned, DriveError> {
+    pub fn learn(&mut self) -> Result<LearnedResponse, DriveError> {
         let (first, length) = self.probe(LEARN_MAX_BYTES)?;
-        let mut learned = Learned { status: first.status, body: None, length: None, varies: false };
+        let mut learned =
+            LearnedResponse { status: first.status, body: None, length: None, varies: false };
         let mut same_length = true;
         self.keeps_open = first.keeps_open;
         for _ in 0..2 {
@@ -195,7 +196,7 @@ impl Session {
     /// If more than [`DEVIATING_SHARE`] of the responses deviated, the body varies and is no longer
     /// compared, nor is its length if that ever differed, or if there were fewer than 100 responses.
     /// If fewer deviated, they were wrong: they move from completed to failed.
-    pub fn settle(&mut self) -> Option<Learned> {
+    pub fn settle(&mut self) -> Option<LearnedResponse> {
         let learned = self.learned.as_mut()?;
         let Some(deviations) = self.expected.end_tolerance() else { return Some(learned.clone()) };
         let (body, length) = deviations.counts();
@@ -255,7 +256,7 @@ impl Session {
     }
 
     /// Also adds all further counts to `live` as they change.
-    pub fn watch(&mut self, live: Arc<Live>) {
+    pub fn watch(&mut self, live: Arc<LiveCounts>) {
         self.live = Some(live);
     }
 

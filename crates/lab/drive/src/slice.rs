@@ -65,7 +65,7 @@ pub struct Slice {
 /// A session's threads among those of several clients, which share the arrivals of an open loop as
 /// the threads of one client do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Among {
+pub struct ThreadShare {
     /// Number of the session's first thread.
     pub first: u32,
     /// Threads of all clients.

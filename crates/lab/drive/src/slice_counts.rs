@@ -12,7 +12,7 @@ use crate::stall_count::StallCount;
 
 /// The instants of a slice on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
+pub(crate) struct SliceTimes {
     pub(crate) start: Nanos,
     /// Start of the window.
     pub(crate) lead_end: Nanos,
@@ -23,7 +23,7 @@ pub(crate) struct Times {
     pub(crate) until_last: bool,
 }
 
-impl Times {
+impl SliceTimes {
     pub(crate) fn in_window(&self, at: Nanos) -> bool {
         self.lead_end <= at && (self.until_last || at < self.window_end)
     }
@@ -37,7 +37,7 @@ impl Times {
 
 /// When a request was due, and when it was sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Since {
+pub(crate) struct RequestTimes {
     pub(crate) scheduled: Nanos,
     pub(crate) sent: Nanos,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Since {
 /// One completed request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
-    pub(crate) since: Since,
+    pub(crate) since: RequestTimes,
     pub(crate) done: Nanos,
     pub(crate) payload_bytes: u64,
 }
@@ -108,7 +108,7 @@ impl SliceCounts {
 
     /// A request is sent at `at` that was due at `scheduled` and could have been sent at `ready`. In
     /// a closed loop, offered equals sent.
-    pub(crate) fn sent(&mut self, times: &Times, scheduled: Nanos, ready: Nanos, at: Nanos) {
+    pub(crate) fn sent(&mut self, times: &SliceTimes, scheduled: Nanos, ready: Nanos, at: Nanos) {
         self.counts.sent += 1;
         if !self.open_loop {
             self.counts.offered += 1;
@@ -139,7 +139,7 @@ impl SliceCounts {
     }
 
     /// Waiting requests that were due at `scheduled` were dropped after the timeout.
-    pub(crate) fn not_sent(&mut self, times: &Times, scheduled: Nanos, timeout: Nanos) {
+    pub(crate) fn not_sent(&mut self, times: &SliceTimes, scheduled: Nanos, timeout: Nanos) {
         self.counts.dropped += 1;
         if times.in_window(scheduled) {
             self.window.due += 1;
@@ -150,11 +150,12 @@ impl SliceCounts {
     /// A request completed that counts from an instant on. One that does not is in the ledger only.
     pub(crate) fn completed(
         &mut self,
-        times: &Times,
+        times: &SliceTimes,
         completion: Completion,
         counted: Option<Nanos>,
     ) {
-        let Completion { since: Since { scheduled, sent }, done, payload_bytes } = completion;
+        let Completion { since: RequestTimes { scheduled, sent }, done, payload_bytes } =
+            completion;
         self.counts.completed += 1;
         self.last = done;
         self.ended(times, scheduled, done);
@@ -190,9 +191,9 @@ impl SliceCounts {
     /// A request failed at `at`.
     pub(crate) fn failed(
         &mut self,
-        times: &Times,
+        times: &SliceTimes,
         fault: Fault,
-        Since { scheduled, sent }: Since,
+        RequestTimes { scheduled, sent }: RequestTimes,
         at: Nanos,
         counted: Option<Nanos>,
     ) {
@@ -209,7 +210,7 @@ impl SliceCounts {
     }
 
     /// A request was given up at `at`.
-    pub(crate) fn abandoned(&mut self, times: &Times, since: Since, at: Nanos) {
+    pub(crate) fn abandoned(&mut self, times: &SliceTimes, since: RequestTimes, at: Nanos) {
         self.counts.in_flight += 1;
         self.ended(times, since.scheduled, at);
         self.busy(times, since.sent, at);
@@ -217,7 +218,7 @@ impl SliceCounts {
     }
 
     /// A request without an answer took at least until `at`.
-    fn unanswered(&mut self, times: &Times, scheduled: Nanos, at: Nanos) {
+    fn unanswered(&mut self, times: &SliceTimes, scheduled: Nanos, at: Nanos) {
         if times.in_window(scheduled) {
             let waited = at.saturating_sub(scheduled);
             record(&mut self.service_time, waited);
@@ -229,7 +230,7 @@ impl SliceCounts {
     }
 
     /// A request that waited from an instant on ended at `at`.
-    fn ended(&mut self, times: &Times, from: Nanos, at: Nanos) {
+    fn ended(&mut self, times: &SliceTimes, from: Nanos, at: Nanos) {
         self.longest_wait = self.longest_wait.max(at.saturating_sub(from));
         if at >= times.window_end {
             let after = at.saturating_sub(times.window_end);
@@ -239,14 +240,14 @@ impl SliceCounts {
         }
     }
 
-    fn busy(&mut self, times: &Times, from: Nanos, to: Nanos) {
+    fn busy(&mut self, times: &SliceTimes, from: Nanos, to: Nanos) {
         self.window.busy_ns += u128::from(times.overlap(from, to).0);
     }
 
     /// The thread's observation of the whole slice, which ended at `end`.
     pub(crate) fn finish(
         mut self,
-        times: &Times,
+        times: &SliceTimes,
         end: Nanos,
         before: Traffic,
         after: Traffic,
@@ -298,7 +299,7 @@ impl SliceCounts {
 mod tests {
     use super::*;
 
-    const TIMES: Times = Times {
+    const TIMES: SliceTimes = SliceTimes {
         start: Nanos(0),
         lead_end: Nanos(100),
         window_end: Nanos(200),
@@ -306,14 +307,14 @@ mod tests {
         until_last: false,
     };
 
-    fn busy(request: impl Fn(&mut SliceCounts, &Times)) -> u128 {
+    fn busy(request: impl Fn(&mut SliceCounts, &SliceTimes)) -> u128 {
         let mut slice_counts = SliceCounts::new(false, 0, StallCount::default());
         request(&mut slice_counts, &TIMES);
         slice_counts.window.busy_ns
     }
 
-    fn since(scheduled: u64, sent: u64) -> Since {
-        Since { scheduled: Nanos(scheduled), sent: Nanos(sent) }
+    fn since(scheduled: u64, sent: u64) -> RequestTimes {
+        RequestTimes { scheduled: Nanos(scheduled), sent: Nanos(sent) }
     }
 
     fn at(scheduled: u64, sent: u64, done: u64) -> Completion {

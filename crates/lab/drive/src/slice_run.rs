@@ -7,13 +7,13 @@ use base::{Nanos, monotonic_now};
 use netio::{Connect, Ending, Failure, Handler, Wire};
 
 use crate::Fault;
-use crate::conn::{Conn, Link, Request};
+use crate::conn::{Conn, Link, OutstandingRequest};
 use crate::http::Flow;
 use crate::lines::LineWriter;
-use crate::response::{Check, Expected, ProbeBody, Received, ResponseEnd};
+use crate::response::{Check, ExpectedResponse, ProbeBody, ReceivedResponse, ResponseEnd};
 use crate::schedule::{ArrivalQueue, Budget};
 use crate::slice::LoopStart;
-use crate::slice_counts::{Completion, Since, SliceCounts, Times};
+use crate::slice_counts::{Completion, RequestTimes, SliceCounts, SliceTimes};
 
 /// How long a slot pauses after a failed connection attempt, so that a dead server costs a thousand
 /// attempts per second and connection, not a whole CPU.
@@ -31,7 +31,7 @@ pub(crate) const TURN_MAX: Nanos = Nanos::from_millis(50);
 pub(crate) const BURST: usize = 64;
 
 /// The source of requests.
-pub(crate) enum Source<'a> {
+pub(crate) enum RequestSource<'a> {
     /// Each connection sends when its response is complete.
     Closed(&'a Budget),
     /// Requests arrive at given times.
@@ -46,7 +46,7 @@ pub(crate) struct SliceRun<'a> {
     pub(crate) used: usize,
     /// Limit on the slots used.
     pub(crate) used_max: usize,
-    pub(crate) times: Times,
+    pub(crate) times: SliceTimes,
     pub(crate) slice_counts: SliceCounts,
     /// No more requests are sent.
     pub(crate) stopping: bool,
@@ -75,8 +75,8 @@ pub(crate) struct OneWay<'a> {
 
 /// What a run does, apart from when.
 pub(crate) struct SliceSetup<'a> {
-    pub(crate) source: Source<'a>,
-    pub(crate) expected: &'a Expected,
+    pub(crate) source: RequestSource<'a>,
+    pub(crate) expected: &'a ExpectedResponse,
     pub(crate) timeout: Nanos,
     /// Whether each request uses a new connection.
     pub(crate) one_request: bool,
@@ -100,7 +100,7 @@ impl<'a> SliceRun<'a> {
     pub(crate) fn new(
         conns: &'a mut [Conn],
         slice_counts: SliceCounts,
-        times: Times,
+        times: SliceTimes,
         mut setup: SliceSetup<'a>,
     ) -> SliceRun<'a> {
         let slots = conns.len();
@@ -111,8 +111,8 @@ impl<'a> SliceRun<'a> {
         let active = setup.active.min(slots);
         setup.active = active;
         let (free, used_max) = match setup.source {
-            Source::Closed(_) => (VecDeque::new(), active),
-            Source::Open(_) => {
+            RequestSource::Closed(_) => (VecDeque::new(), active),
+            RequestSource::Open(_) => {
                 let mut free = VecDeque::with_capacity(slots);
                 free.extend(0..active);
                 (free, slots)
@@ -139,9 +139,11 @@ impl<'a> SliceRun<'a> {
     /// Sends the first requests.
     pub(crate) fn begin<W: Wire>(&mut self, wire: &mut W) {
         match self.setup.source {
-            Source::Closed(_) if self.is_continued() => self.carry_on(wire),
-            Source::Closed(_) => (0..self.setup.active).for_each(|slot| self.proceed(wire, slot)),
-            Source::Open(_) => self.dispatch(wire),
+            RequestSource::Closed(_) if self.is_continued() => self.carry_on(wire),
+            RequestSource::Closed(_) => {
+                (0..self.setup.active).for_each(|slot| self.proceed(wire, slot))
+            }
+            RequestSource::Open(_) => self.dispatch(wire),
         }
     }
 
@@ -153,8 +155,8 @@ impl<'a> SliceRun<'a> {
     /// Whether no more requests will be sent.
     fn is_all_sent(&self) -> bool {
         match &self.setup.source {
-            Source::Closed(budget) => self.stopping || budget.is_spent(),
-            Source::Open(arriving) => arriving.is_spent(),
+            RequestSource::Closed(budget) => self.stopping || budget.is_spent(),
+            RequestSource::Open(arriving) => arriving.is_spent(),
         }
     }
 
@@ -164,7 +166,7 @@ impl<'a> SliceRun<'a> {
             return;
         }
         self.pull(at);
-        if let Source::Open(arriving) = &mut self.setup.source {
+        if let RequestSource::Open(arriving) = &mut self.setup.source {
             arriving.end();
             self.slice_counts.waiting(arriving.waiting(), self.free.is_empty());
         }
@@ -181,7 +183,7 @@ impl<'a> SliceRun<'a> {
 
     /// Drops the requests that still wait for a connection.
     fn drop_waiting(&mut self) {
-        let Source::Open(arriving) = &mut self.setup.source else { return };
+        let RequestSource::Open(arriving) = &mut self.setup.source else { return };
         while let Some(due) = arriving.pop() {
             let due = self.times.start + due;
             self.slice_counts.not_sent(&self.times, due, self.setup.timeout);
@@ -224,7 +226,7 @@ impl<'a> SliceRun<'a> {
         if let Some(Reverse((resume, _))) = self.paused.peek() {
             until = until.min(*resume);
         }
-        if let Source::Open(arriving) = &self.setup.source
+        if let RequestSource::Open(arriving) = &self.setup.source
             && let Some(due) = arriving.next_due()
             && (!self.free.is_empty() || self.used < self.used_max)
         {
@@ -235,7 +237,7 @@ impl<'a> SliceRun<'a> {
 
     /// Whether further requests will arrive.
     pub(crate) fn awaits_arrivals(&self) -> bool {
-        matches!(&self.setup.source, Source::Open(arriving) if arriving.next_due().is_some())
+        matches!(&self.setup.source, RequestSource::Open(arriving) if arriving.next_due().is_some())
     }
 
     /// Closes idle additional connections: they would occupy workers of the server, and every slice
@@ -244,7 +246,7 @@ impl<'a> SliceRun<'a> {
         for slot in self.setup.active..self.used {
             wire.close(slot);
             self.conns[slot].link = Link::Closed;
-            self.conns[slot].request = Request::None;
+            self.conns[slot].request = OutstandingRequest::None;
         }
     }
 
@@ -255,7 +257,7 @@ impl<'a> SliceRun<'a> {
         for (slot, conn) in self.conns.iter_mut().enumerate() {
             let is_busy = conn.is_busy();
             if is_busy {
-                conn.request = Request::None;
+                conn.request = OutstandingRequest::None;
                 self.slice_counts.abandoned(&self.times, conn.since, at);
             }
             if is_busy || !conn.unacknowledged.is_empty() {
@@ -272,7 +274,7 @@ impl<'a> SliceRun<'a> {
 
     /// Takes the arrivals that are due by `at`.
     fn pull(&mut self, at: Nanos) {
-        if let Source::Open(arriving) = &mut self.setup.source {
+        if let RequestSource::Open(arriving) = &mut self.setup.source {
             let until = at.min(self.times.window_end).saturating_sub(self.times.start);
             let (arrived, dropped) = arriving.pull(until);
             self.slice_counts.counts.offered += arrived;
@@ -286,13 +288,13 @@ impl<'a> SliceRun<'a> {
     /// Sends waiting requests on free connections, and on additional ones if the load allows them
     /// and the requests were noticed in time.
     fn dispatch<W: Wire>(&mut self, wire: &mut W) {
-        let Source::Open(arriving) = &self.setup.source else { return };
+        let RequestSource::Open(arriving) = &self.setup.source else { return };
         let waited_before = arriving.waiting();
         let at = now();
         self.pull(at);
         let mut popped = 0;
         while let Some(slot) = self.free.pop_front() {
-            let Source::Open(arriving) = &mut self.setup.source else { return };
+            let RequestSource::Open(arriving) = &mut self.setup.source else { return };
             let Some(due) = arriving.pop() else {
                 self.free.push_front(slot);
                 return;
@@ -302,11 +304,11 @@ impl<'a> SliceRun<'a> {
             self.request(wire, slot, due, due, now());
         }
         let since = at.saturating_sub(self.times.start).saturating_sub(NOTICED_IN_TIME);
-        let Source::Open(arriving) = &self.setup.source else { return };
+        let RequestSource::Open(arriving) = &self.setup.source else { return };
         let new = arriving.waiting() - waited_before.saturating_sub(popped).min(arriving.waiting());
         let in_time = arriving.waiting_since(since).min(new);
         for _ in 0..in_time.min(self.used_max - self.used) {
-            let Source::Open(arriving) = &mut self.setup.source else { return };
+            let RequestSource::Open(arriving) = &mut self.setup.source else { return };
             let Some(due) = arriving.pop() else { return };
             let slot = self.used;
             self.used += 1;
@@ -328,14 +330,14 @@ impl<'a> SliceRun<'a> {
             self.end_window(at);
         }
         match &mut self.setup.source {
-            Source::Closed(budget) => {
+            RequestSource::Closed(budget) => {
                 if !self.stopping && budget.take() {
                     self.request(wire, slot, at, at, at);
                 }
             }
-            Source::Open(_) => {
+            RequestSource::Open(_) => {
                 self.pull(at);
-                let Source::Open(arriving) = &mut self.setup.source else { return };
+                let RequestSource::Open(arriving) = &mut self.setup.source else { return };
                 match arriving.pop() {
                     Some(due) => {
                         let due = self.times.start + due;
@@ -362,13 +364,14 @@ impl<'a> SliceRun<'a> {
         self.slice_counts.sent(&self.times, scheduled, ready, at);
         self.busy += 1;
         let conn = &mut self.conns[slot];
-        self.slice_counts.counts.reconnected += u64::from(conn.request == Request::NoneSinceLoss);
+        self.slice_counts.counts.reconnected +=
+            u64::from(conn.request == OutstandingRequest::NoneSinceLoss);
         conn.request = match conn.link {
-            Link::Closed | Link::Connecting => Request::OnFresh,
-            _ => Request::OnKept,
+            Link::Closed | Link::Connecting => OutstandingRequest::OnFresh,
+            _ => OutstandingRequest::OnKept,
         };
-        conn.since = Since { scheduled, sent: at };
-        conn.seen = Received::default();
+        conn.since = RequestTimes { scheduled, sent: at };
+        conn.seen = ReceivedResponse::default();
         conn.answer.begin();
         self.expect_end(slot);
         match self.conns[slot].link {
@@ -416,7 +419,7 @@ impl<'a> SliceRun<'a> {
         match outcome {
             Ok(()) if conn.link == Link::Tainted => self.fail(wire, slot, Fault::SurplusBytes),
             Ok(()) => wire.release(slot),
-            Err(Failure::ClosedByPeer) if conn.request == Request::OnKept => {
+            Err(Failure::ClosedByPeer) if conn.request == OutstandingRequest::OnKept => {
                 self.resend_on_new_connection(wire, slot);
             }
             Err(failure) => {
@@ -440,7 +443,7 @@ impl<'a> SliceRun<'a> {
         self.slice_counts.counts.reconnected += 1;
         let conn = &mut self.conns[slot];
         conn.link = Link::Closed;
-        conn.request = Request::OnFresh;
+        conn.request = OutstandingRequest::OnFresh;
         self.connect(wire, slot);
     }
 
@@ -448,7 +451,7 @@ impl<'a> SliceRun<'a> {
     pub(crate) fn end_request(&mut self, slot: usize, outcome: Result<(), Fault>, at: Nanos) {
         let counted = self.counts_from(slot, outcome.is_ok(), at);
         let conn = &mut self.conns[slot];
-        conn.request = Request::None;
+        conn.request = OutstandingRequest::None;
         self.busy -= 1;
         let since = conn.since;
         match outcome {
@@ -579,13 +582,15 @@ impl<W: Wire> Handler<W> for SliceRun<'_> {
             self.one_way_ended(slot, link, ending);
         } else if !conn.is_busy() {
             self.slice_counts.closed_idle += 1;
-            conn.request = Request::NoneSinceLoss;
+            conn.request = OutstandingRequest::NoneSinceLoss;
             if link == Link::Ending {
                 self.proceed(wire, slot);
             }
         } else {
             match ending {
-                Ending::Failed(Failure::ClosedByPeer) if conn.request == Request::OnKept => {
+                Ending::Failed(Failure::ClosedByPeer)
+                    if conn.request == OutstandingRequest::OnKept =>
+                {
                     self.resend_on_new_connection(wire, slot)
                 }
                 Ending::Failed(failure) => self.fail(wire, slot, Fault::Net(failure)),

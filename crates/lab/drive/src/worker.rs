@@ -14,14 +14,14 @@ use spec::Mode;
 use crate::alarm::Alarm;
 use crate::conn::{Conn, Link};
 use crate::lines::LineWriter;
-use crate::live::Live;
+use crate::live::LiveCounts;
 use crate::observe::{ConnectionsLimit, LimitedBy};
 use crate::pacer::Pacer;
-use crate::response::{Expected, ProbeBody, Received, ResponseEnd};
+use crate::response::{ExpectedResponse, ProbeBody, ReceivedResponse, ResponseEnd};
 use crate::schedule::{ArrivalQueue, Budget};
-use crate::slice::{Among, LoopStart, Slice, StopFlag};
-use crate::slice_counts::{SliceCounts, Times};
-use crate::slice_run::{OneWay, SliceRun, SliceSetup, Source, TURN_MAX};
+use crate::slice::{LoopStart, Slice, StopFlag, ThreadShare};
+use crate::slice_counts::{SliceCounts, SliceTimes};
+use crate::slice_run::{OneWay, RequestSource, SliceRun, SliceSetup, TURN_MAX};
 use crate::stall_count::StallCount;
 use crate::{Fault, Observation};
 
@@ -76,7 +76,7 @@ impl Gate {
 /// The orders of a slice, for all its threads.
 pub(crate) struct Orders {
     pub(crate) slice: Slice,
-    pub(crate) expected: Expected,
+    pub(crate) expected: ExpectedResponse,
     pub(crate) budget: Budget,
     pub(crate) timeout: Nanos,
     /// Whether each request uses a new connection.
@@ -88,13 +88,13 @@ pub(crate) struct Orders {
     pub(crate) step: Nanos,
     pub(crate) stop: StopFlag,
     /// Where the counts can be read meanwhile.
-    pub(crate) live: Option<Arc<Live>>,
+    pub(crate) live: Option<Arc<LiveCounts>>,
     pub(crate) seed: Seed,
     pub(crate) cpus: CpuSet,
     /// Threads of this slice.
     pub(crate) threads: u32,
     /// These threads among those of all clients, if there are others.
-    pub(crate) among: Option<Among>,
+    pub(crate) among: Option<ThreadShare>,
     /// The instant at which the slice is to begin, if one was agreed.
     pub(crate) begin: Option<Nanos>,
     /// What limits the number of connections.
@@ -115,16 +115,17 @@ impl Orders {
     }
 
     /// The source of one thread's requests.
-    fn source(&self, index: u32) -> Source<'_> {
+    fn source(&self, index: u32) -> RequestSource<'_> {
         let Mode::Open { rate_per_s, arrivals } = self.slice.mode else {
-            return Source::Closed(&self.budget);
+            return RequestSource::Closed(&self.budget);
         };
         let share = self.slice.requests.map(|requests| {
             let threads = u64::from(self.threads);
             requests / threads + u64::from(u64::from(index) < requests % threads)
         });
-        let Among { first, all } = self.among.unwrap_or(Among { first: 0, all: self.threads });
-        Source::Open(ArrivalQueue::new(
+        let ThreadShare { first, all } =
+            self.among.unwrap_or(ThreadShare { first: 0, all: self.threads });
+        RequestSource::Open(ArrivalQueue::new(
             Pacer::new(arrivals, rate_per_s, first + index, all, self.seed),
             share,
         ))
@@ -132,21 +133,21 @@ impl Orders {
 
     /// The instants of a slice. Where nothing answers, the whole slice is the window, from its start
     /// until everything has arrived: when a single message arrived is unknown.
-    fn times(&self, start: Nanos, one_way: bool) -> Times {
+    fn times(&self, start: Nanos, one_way: bool) -> SliceTimes {
         let lead_end = start + self.slice.lead_in;
         let window_end = match self.slice.requests {
             Some(_) => Nanos(u64::MAX),
             None => lead_end + self.slice.window,
         };
         let lead_end = if one_way { start } else { lead_end };
-        Times { start, lead_end, window_end, step: self.step, until_last: one_way }
+        SliceTimes { start, lead_end, window_end, step: self.step, until_last: one_way }
     }
 }
 
 #[cfg(test)]
 impl Orders {
     /// Orders of a slice for a single thread, whose connections are kept.
-    fn of_one_thread(slice: Slice, expected: Expected) -> Orders {
+    fn of_one_thread(slice: Slice, expected: ExpectedResponse) -> Orders {
         Orders {
             slice,
             expected,
@@ -177,7 +178,7 @@ pub(crate) struct ThreadResult {
     /// The fault of a failed request, if there was one.
     pub(crate) fault: Option<Fault>,
     /// What was received of the last response on the first connection.
-    pub(crate) seen: Received,
+    pub(crate) seen: ReceivedResponse,
     /// The body of the response, if requested and not too long.
     pub(crate) kept: Option<Vec<u8>>,
     /// Whether the first connection can carry another request.

@@ -63,7 +63,7 @@ impl FarError {
     }
 
     /// The same error, from the machine.
-    pub(crate) fn of(machine: &str, refusal: Refusal) -> FarError {
+    pub(crate) fn of(machine: &str, refusal: AgentError) -> FarError {
         let (machine, why) = (machine.to_owned(), refusal.text);
         match refusal.kind {
             Kind::AddressInUse => FarError::AddressInUse { machine, why },
@@ -78,7 +78,7 @@ impl FarError {
 
 /// An error as the agent sends it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Refusal {
+pub(crate) struct AgentError {
     kind: Kind,
     text: String,
 }
@@ -93,31 +93,31 @@ enum Kind {
     Other,
 }
 
-impl Refusal {
-    pub(crate) fn other(text: impl ToString) -> Refusal {
-        Refusal { kind: Kind::Other, text: text.to_string() }
+impl AgentError {
+    pub(crate) fn other(text: impl ToString) -> AgentError {
+        AgentError { kind: Kind::Other, text: text.to_string() }
     }
 }
 
-impl From<stage::StageError> for Refusal {
-    fn from(error: stage::StageError) -> Refusal {
+impl From<stage::StageError> for AgentError {
+    fn from(error: stage::StageError) -> AgentError {
         let kind = match &error {
             error if error.is_address_in_use() => Kind::AddressInUse,
             stage::StageError::Busy { .. } => Kind::Busy,
             error if error.is_interruption() => Kind::Stopped,
             _ => Kind::Other,
         };
-        Refusal { kind, text: error.to_string() }
+        AgentError { kind, text: error.to_string() }
     }
 }
 
-impl From<DriveError> for Refusal {
-    fn from(error: DriveError) -> Refusal {
+impl From<DriveError> for AgentError {
+    fn from(error: DriveError) -> AgentError {
         let kind = match &error {
             DriveError::Unreachable(_) => Kind::Unreachable,
             DriveError::Unfit(_) => Kind::Unfit,
             DriveError::Stopped => Kind::Stopped,
         };
-        Refusal { kind, text: error.to_string() }
+        AgentError { kind, text: error.to_string() }
     }
 }

@@ -37,9 +37,9 @@ pub use clock::Offset;
 pub use error::FarError;
 pub use frame::{FRAME_BYTES_MAX, FrameError, read_frame, write_frame};
 pub use link::{Ends, Transport};
-pub use machine::{Machine, Waiting};
-pub use message::{Claim, Facts, Look, Looked, StackOptions};
-pub use session::{Clients, Ran};
+pub use machine::{Machine, PendingReading};
+pub use message::{Claim, Facts, Look, MachineReading, StackOptions};
+pub use session::{Clients, CombinedSlice};
 pub use stack::{CountReader, Stack};
 
 /// The way from this machine to a listening server, `HOST:PORT`, and its round trip.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use drive::StopFlag;
 
-use crate::error::{FarError, Refusal};
+use crate::error::{AgentError, FarError};
 use crate::frame::{FrameError, read_frame, write_frame};
 use crate::message::{Answer, Ask, FromAgent, Hello, ToAgent};
 use crate::{BEAT, SILENCE_MAX};
@@ -50,20 +50,20 @@ pub(crate) struct AgentChannel {
     told: AtomicBool,
 }
 
-type Replied = Result<Answer, Refusal>;
+type AnswerResult = Result<Answer, AgentError>;
 
 /// Who waits for which answer.
 #[derive(Default)]
 struct Waiters {
-    by_id: HashMap<u64, Sender<Replied>>,
+    by_id: HashMap<u64, Sender<AnswerResult>>,
     /// Why no more answers will come.
     lost: Option<String>,
 }
 
 /// An answer to come.
-pub(crate) struct Pending {
+pub(crate) struct PendingAnswer {
     link: Arc<AgentChannel>,
-    answer: Receiver<Replied>,
+    answer: Receiver<AnswerResult>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -189,7 +189,7 @@ impl AgentChannel {
     }
 
     /// Asks; the answer can be waited for later.
-    pub(crate) fn ask(self: &Arc<AgentChannel>, ask: Ask) -> Pending {
+    pub(crate) fn ask(self: &Arc<AgentChannel>, ask: Ask) -> PendingAnswer {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = channel();
         let mut waiting = locked(&self.waiting);
@@ -202,11 +202,11 @@ impl AgentChannel {
             // A message that is too long was not sent, and the channel goes on without it.
             Err(error) if error.kind() == io::ErrorKind::Other => {
                 let waiter = locked(&self.waiting).by_id.remove(&id);
-                waiter.inspect(|waiter| drop(waiter.send(Err(Refusal::other(error)))));
+                waiter.inspect(|waiter| drop(waiter.send(Err(AgentError::other(error)))));
             }
             Err(error) => self.lose(&error.to_string()),
         }
-        Pending { link: Arc::clone(self), answer }
+        PendingAnswer { link: Arc::clone(self), answer }
     }
 
     /// The channel has ended by itself: the transport may know why.
@@ -259,7 +259,7 @@ impl AgentChannel {
     }
 }
 
-impl Pending {
+impl PendingAnswer {
     /// The machine's name.
     pub(crate) fn name(&self) -> String {
         self.link.name.clone()

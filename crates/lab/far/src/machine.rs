@@ -8,9 +8,9 @@ use drive::{RoundTrip, StopFlag};
 use host::Way;
 
 use crate::clock::Offset;
-use crate::error::{FarError, Refusal};
-use crate::link::{AgentChannel, Ends, Pending};
-use crate::message::{Answer, Ask, Claim, Facts, Look, Looked};
+use crate::error::{AgentError, FarError};
+use crate::link::{AgentChannel, Ends, PendingAnswer};
+use crate::message::{Answer, Ask, Claim, Facts, Look, MachineReading};
 
 /// Exchanges for one measurement of the clock offset.
 const EXCHANGES: usize = 8;
@@ -23,14 +23,14 @@ pub struct Machine {
 }
 
 /// What the agent reads, when it has arrived.
-pub struct Waiting(Pending);
+pub struct PendingReading(PendingAnswer);
 
-impl Waiting {
+impl PendingReading {
     /// Waits for it.
     ///
     /// # Errors
     /// If the connection is lost.
-    pub fn looked(self) -> Result<Looked, FarError> {
+    pub fn looked(self) -> Result<MachineReading, FarError> {
         let name = self.0.name();
         match self.0.answer()? {
             Answer::Looked(looked) => Ok(*looked),
@@ -42,7 +42,7 @@ impl Waiting {
 /// The error for an answer to another question.
 pub(crate) fn out_of_step(machine: &str) -> FarError {
     let why = "its answer is not one to our question; please report this bug in tachograph";
-    FarError::of(machine, Refusal::other(why))
+    FarError::of(machine, AgentError::other(why))
 }
 
 /// Takes the one kind of answer that fits.
@@ -179,8 +179,8 @@ impl Machine {
     }
 
     /// Reads the machine's counters and, if wanted, a stack's usage.
-    pub fn look(&self, look: Look) -> Waiting {
-        Waiting(self.link.ask(Ask::Look(look)))
+    pub fn look(&self, look: Look) -> PendingReading {
+        PendingReading(self.link.ask(Ask::Look(look)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The messages of both ends. They change with every build: the two ends must be the same one.
 
 use base::{CpuSet, Machine, Nanos, RunId, Seed};
-use drive::{Among, EngineKind, Learned, Observation, RoundTrip, Slice};
+use drive::{EngineKind, LearnedResponse, Observation, RoundTrip, Slice, ThreadShare};
 use host::{Identity, Reading, Way};
 use ledger::{Counts, Errors};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use spec::{Load, ServedBy};
 use stage::StopReport;
 use stage::server_count::Count;
 
-use crate::error::Refusal;
+use crate::error::AgentError;
 
 /// The first frame of both ends; the only one that every build can read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub(crate) enum FromAgent {
     /// The agent is alive.
     Beat,
     /// The answer to a question.
-    Reply { id: u64, answer: Result<Answer, Refusal> },
+    Reply { id: u64, answer: Result<Answer, AgentError> },
 }
 
 /// What the near end asks.
@@ -59,7 +59,7 @@ pub(crate) enum Ask {
     Read { counter: u64 },
     ReadSettled { counter: u64, quiet: Nanos, patience: Nanos },
     ReadSettledFrom { counter: u64, base: Count, wanted: u64, quiet: Nanos, patience: Nanos },
-    Open(Box<Open>),
+    Open(Box<OpenSession>),
     Learn { session: u64 },
     KeepLearning { session: u64 },
     Settle { session: u64 },
@@ -80,11 +80,11 @@ pub(crate) enum Answer {
     Lines(Vec<String>),
     Made(u64),
     Counter { id: u64, per_request: u64, counts_discarded: bool },
-    Looked(Box<Looked>),
+    Looked(Box<MachineReading>),
     Stopped(StopReport),
     Count(Count),
     Opened { id: u64, engine: EngineKind, life: (Counts, Errors) },
-    Learned { learned: Learned, life: (Counts, Errors) },
+    Learned { learned: LearnedResponse, life: (Counts, Errors) },
     Ran { seen: Box<Observation>, begun: Option<Nanos>, life: (Counts, Errors) },
     Closed((Counts, Errors)),
 }
@@ -149,7 +149,7 @@ pub struct Look {
 
 /// What was read.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Looked {
+pub struct MachineReading {
     /// The machine's counters.
     pub reading: Reading,
     /// How often a quota throttled the agent and its stacks.
@@ -164,11 +164,11 @@ pub struct Looked {
 
 /// A session to open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Open {
+pub(crate) struct OpenSession {
     pub(crate) target: String,
     pub(crate) load: Load,
     pub(crate) cpus: CpuSet,
     pub(crate) seed: Seed,
     pub(crate) step: Nanos,
-    pub(crate) among: Option<Among>,
+    pub(crate) among: Option<ThreadShare>,
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use base::{CpuSet, Nanos, Seed, monotonic_now};
-use drive::{Among, EngineKind, Learned, Observation, Slice};
+use drive::{EngineKind, LearnedResponse, Observation, Slice, ThreadShare};
 use ledger::{Counts, Errors};
 use spec::{Load, Target};
 
 use crate::error::FarError;
-use crate::link::Pending;
+use crate::link::PendingAnswer;
 use crate::machine::{Machine, answered, out_of_step};
-use crate::message::{Answer, Ask, Open};
+use crate::message::{Answer, Ask, OpenSession};
 
 /// How long before its beginning a slice is announced, at first.
 const LEAD_MIN: Nanos = Nanos::from_millis(3);
@@ -34,7 +34,7 @@ pub struct Clients {
 
 /// One slice of all clients.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CombinedSlice {
     /// The sum of their observations.
     pub seen: Observation,
     /// From the first client's beginning to the last one's, as far as the clock offsets tell;
@@ -74,13 +74,13 @@ impl Clients {
         let mut first = 0;
         let mut opening = Vec::with_capacity(count);
         for ((machine, cpus), (load, threads)) in on.iter().zip(loads.into_iter().zip(threads)) {
-            let open = Open {
+            let open = OpenSession {
                 target: target.to_string(),
                 load,
                 cpus: cpus.clone(),
                 seed,
                 step,
-                among: (count > 1).then_some(Among { first, all }),
+                among: (count > 1).then_some(ThreadShare { first, all }),
             };
             first += threads;
             opening.push((machine, machine.link.ask(Ask::Open(Box::new(open)))));
@@ -105,7 +105,7 @@ impl Clients {
     ///
     /// # Errors
     /// Those of [`drive::Session::learn`].
-    pub fn learn(&mut self) -> Result<Learned, FarError> {
+    pub fn learn(&mut self) -> Result<LearnedResponse, FarError> {
         self.learned(|session| Ask::Learn { session })
     }
 
@@ -126,12 +126,12 @@ impl Clients {
     ///
     /// # Errors
     /// If a machine cannot be reached.
-    pub fn settle(&mut self) -> Result<Learned, FarError> {
+    pub fn settle(&mut self) -> Result<LearnedResponse, FarError> {
         self.learned(|session| Ask::Settle { session })
     }
 
-    fn learned(&mut self, ask: impl Fn(u64) -> Ask) -> Result<Learned, FarError> {
-        let mut agreed: Option<Learned> = None;
+    fn learned(&mut self, ask: impl Fn(u64) -> Ask) -> Result<LearnedResponse, FarError> {
+        let mut agreed: Option<LearnedResponse> = None;
         for client in &mut self.all {
             let (learned, life) = answered!(
                 client.machine, ask(client.id),
@@ -150,14 +150,14 @@ impl Clients {
     ///
     /// # Errors
     /// Those of [`drive::Session::run`].
-    pub fn run(&mut self, slice: &Slice) -> Result<Ran, FarError> {
+    pub fn run(&mut self, slice: &Slice) -> Result<CombinedSlice, FarError> {
         let begin = (self.all.len() > 1).then(|| monotonic_now() + self.lead);
         let ask = |client: &Client| {
             let begin = begin.map(|at| client.machine.offset().there(at));
             let ask = Ask::Run { session: client.id, slice: *slice, begin };
             (client.machine.link.ask(ask), begin)
         };
-        let asked: Vec<(Pending, Option<Nanos>)> = self.all.iter().map(ask).collect();
+        let asked: Vec<(PendingAnswer, Option<Nanos>)> = self.all.iter().map(ask).collect();
         let mut sum: Option<Observation> = None;
         let mut late = Vec::with_capacity(asked.len());
         let mut failure = None;
@@ -181,7 +181,7 @@ impl Clients {
         }
         let none = || drive::DriveError::Unfit("there is no client".to_owned());
         let apart = self.note_lateness(&late);
-        Ok(Ran { seen: sum.ok_or_else(none)?, apart })
+        Ok(CombinedSlice { seen: sum.ok_or_else(none)?, apart })
     }
 
     /// The time between the first beginning and the last; the next slice is announced earlier if
@@ -208,7 +208,7 @@ impl Clients {
     /// connection is lost, those that it last reported, with the error.
     pub fn close(self) -> ((Counts, Errors), Option<FarError>) {
         let ask = |client: &Client| client.machine.link.ask(Ask::Close { session: client.id });
-        let closing: Vec<Pending> = self.all.iter().map(ask).collect();
+        let closing: Vec<PendingAnswer> = self.all.iter().map(ask).collect();
         let mut sum = (Counts::default(), Errors::new());
         let mut failure = None;
         for (client, pending) in self.all.into_iter().zip(closing) {
@@ -233,10 +233,10 @@ fn add(sum: &mut (Counts, Errors), life: &(Counts, Errors)) {
 }
 
 /// What two clients agree on.
-fn together(one: Learned, other: Learned) -> Learned {
+fn together(one: LearnedResponse, other: LearnedResponse) -> LearnedResponse {
     let same_body = one.body == other.body;
     let same_length = one.length == other.length;
-    Learned {
+    LearnedResponse {
         status: one.status.filter(|status| other.status == Some(*status)),
         varies: one.varies || other.varies || !same_body || !same_length,
         body: one.body.filter(|_| same_body),
@@ -259,16 +259,16 @@ mod tests {
 
     #[test]
     fn clients_that_got_different_answers_agree_on_the_rest() {
-        let learned = |body: &str| Learned {
+        let learned = |body: &str| LearnedResponse {
             status: Some(200),
             body: Some(body.into()),
             length: Some(body.len() as u64),
             varies: false,
         };
         assert_eq!(together(learned("a"), learned("a")), learned("a"));
-        let differing = Learned { body: None, varies: true, ..learned("a") };
+        let differing = LearnedResponse { body: None, varies: true, ..learned("a") };
         assert_eq!(together(learned("a"), learned("b")), differing);
-        let other = Learned { length: None, ..differing.clone() };
+        let other = LearnedResponse { length: None, ..differing.clone() };
         assert_eq!(together(learned("a"), learned("bb")), other);
     }
 }

@@ -29,7 +29,7 @@ pub use neighbours::{Neighbour, Neighbours};
 pub use network::{Segments, Way};
 pub use ports::ephemeral_ports;
 pub use process::Process;
-pub use snapshot::{Change, Snapshot};
+pub use snapshot::{Snapshot, SnapshotChange};
 pub use wake::wake_cost;
 
 /// A file of /proc or /sys that cannot be used.

@@ -20,7 +20,7 @@ pub struct Snapshot {
     pub steal: Nanos,
     /// Total time of all CPUs since boot.
     pub total: Nanos,
-    /// The counters named in [`Change::tcp_trouble`]; `None` if the kernel does not report them.
+    /// The counters named in [`SnapshotChange::tcp_trouble`]; `None` if the kernel does not report them.
     pub tcp: [Option<u64>; 5],
     /// TCP sockets in TIME_WAIT, if known.
     pub time_wait_sockets: Option<u64>,
@@ -62,14 +62,14 @@ impl Snapshot {
     }
 
     /// The change since an earlier snapshot.
-    pub fn since(&self, earlier: &Snapshot) -> Change {
+    pub fn since(&self, earlier: &Snapshot) -> SnapshotChange {
         let total = self.total.saturating_sub(earlier.total);
         let steal = self.steal.saturating_sub(earlier.steal);
         let mut tcp = [None; 5];
         for (i, rise) in tcp.iter_mut().enumerate() {
             *rise = self.tcp[i].zip(earlier.tcp[i]).map(|(now, before)| now.saturating_sub(before));
         }
-        Change {
+        SnapshotChange {
             elapsed: self.at.saturating_sub(earlier.at),
             busy: self.busy.saturating_sub(earlier.busy),
             steal: if total.0 == 0 { 0.0 } else { steal.0 as f64 / total.0 as f64 },
@@ -84,7 +84,7 @@ impl Snapshot {
 
 /// The change between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Change {
+pub struct SnapshotChange {
     /// Wall time between them.
     pub elapsed: Nanos,
     /// Busy time of all CPUs.
@@ -96,10 +96,10 @@ pub struct Change {
     tcp: [Option<u64>; 5],
 }
 
-impl Change {
+impl SnapshotChange {
     /// Adds the change of another machine over the same time: counters are added, and shares are
     /// those of the machine with the larger one.
-    pub fn merge(&mut self, other: &Change) {
+    pub fn merge(&mut self, other: &SnapshotChange) {
         self.elapsed = self.elapsed.max(other.elapsed);
         self.busy += other.busy;
         self.steal = self.steal.max(other.steal);

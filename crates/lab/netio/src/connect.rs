@@ -24,7 +24,7 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether a socket stays non-blocking once it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blocking {
+pub(crate) enum BlockingMode {
     /// For readiness-based I/O.
     Never,
     /// For io_uring, which fails at once on a non-blocking socket, but on a blocking one waits
@@ -36,7 +36,7 @@ pub(crate) enum Blocking {
 #[derive(Debug)]
 pub(crate) struct Connector {
     address: Address,
-    blocking: Blocking,
+    blocking: BlockingMode,
     linger_zero: bool,
     /// Last byte of the source address in 127.0.0.0/24; 0 while the kernel chooses.
     source: u8,
@@ -44,7 +44,7 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    pub(crate) fn new(setup: &Setup, blocking: Blocking) -> Connector {
+    pub(crate) fn new(setup: &Setup, blocking: BlockingMode) -> Connector {
         let tcp = matches!(setup.address, Address::Tcp(_));
         Connector {
             address: setup.address.clone(),
@@ -83,7 +83,7 @@ impl Connector {
         if self.linger_zero {
             sockopt::set_socket_linger(&fd, Some(Duration::ZERO))?;
         }
-        if self.blocking == Blocking::OnceOpen {
+        if self.blocking == BlockingMode::OnceOpen {
             rustix::io::ioctl_fionbio(&fd, false)?;
         }
         Ok((fd, connect))
@@ -211,7 +211,7 @@ mod tests {
     use std::sync::Arc;
 
     fn connector(address: Address) -> Connector {
-        Connector::new(&Setup::new(address, Arc::from(&b""[..]), 1), Blocking::Never)
+        Connector::new(&Setup::new(address, Arc::from(&b""[..]), 1), BlockingMode::Never)
     }
 
     fn connect_from(source: u8) -> SocketAddr {

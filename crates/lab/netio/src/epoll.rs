@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 
-use crate::connect::{Blocking, Connector};
-use crate::retired::Retired;
+use crate::connect::{BlockingMode, Connector};
+use crate::retired::RetiredSockets;
 use crate::{Connect, Ending, Engine, Failure, Handler, Setup, Traffic, Wire};
 
 /// Events per epoll_wait.
@@ -42,7 +42,7 @@ pub struct EpollWire {
     connector: Connector,
     message: Arc<[u8]>,
     slots: Vec<Slot>,
-    retired: Retired,
+    retired: RetiredSockets,
     /// Slots that may have more to read without a new event.
     unread: VecDeque<usize>,
     traffic: Traffic,
@@ -77,10 +77,10 @@ impl Epoll {
     pub fn new(setup: &Setup) -> io::Result<Epoll> {
         let wire = EpollWire {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
-            connector: Connector::new(setup, Blocking::Never),
+            connector: Connector::new(setup, BlockingMode::Never),
             message: setup.message.clone(),
             slots: (0..setup.slots).map(|_| Slot::default()).collect(),
-            retired: Retired::new(),
+            retired: RetiredSockets::new(),
             unread: VecDeque::with_capacity(setup.slots),
             traffic: Traffic::default(),
         };

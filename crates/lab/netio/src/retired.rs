@@ -9,17 +9,17 @@ pub const RETIRED_MAX: usize = 256;
 
 /// Retired sockets, by the token of their events.
 #[derive(Debug)]
-pub(crate) struct Retired {
+pub(crate) struct RetiredSockets {
     /// Each with its position in the order of retirement.
     sockets: HashMap<u64, (u64, OwnedFd)>,
     kept: u64,
 }
 
-impl Retired {
+impl RetiredSockets {
     /// Room for [`RETIRED_MAX`] sockets, so that keeping one never allocates.
-    pub(crate) fn new() -> Retired {
+    pub(crate) fn new() -> RetiredSockets {
         // A table at most half full never grows, however its entries come and go.
-        Retired { sockets: HashMap::with_capacity(2 * RETIRED_MAX), kept: 0 }
+        RetiredSockets { sockets: HashMap::with_capacity(2 * RETIRED_MAX), kept: 0 }
     }
 
     /// Keeps a socket. Returns the oldest if there are too many.
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_socket_is_not_evicted_because_others_came_and_went() {
-        let mut retired = Retired::new();
+        let mut retired = RetiredSockets::new();
         assert!(retired.keep(0, socket()).is_none());
         for token in 1..=4 * RETIRED_MAX as u64 {
             assert!(retired.keep(token, socket()).is_none(), "two are here");
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn with_too_many_the_oldest_goes() {
-        let mut retired = Retired::new();
+        let mut retired = RetiredSockets::new();
         let most = RETIRED_MAX as u64;
         for token in 0..most {
             assert!(retired.keep(token, socket()).is_none());

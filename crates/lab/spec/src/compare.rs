@@ -9,8 +9,8 @@ use crate::far;
 use crate::load::{Arrivals, Load};
 use crate::names::default_names;
 use crate::plan::{
-    Contrast, Layout, Margin, Metric, Offer, Part, Plan, Process, Ready, Schedule, ServedBy, Stack,
-    Variant,
+    Contrast, Layout, Margin, Metric, Offer, Part, Plan, Process, ReadyCheck, Schedule, ServedBy,
+    Stack, Variant,
 };
 use crate::target::Target;
 use crate::variables;
@@ -316,11 +316,11 @@ fn variant(
 ) -> Result<Variant, SpecError> {
     let over_unix = variables::names(command, "SOCKET");
     let (target, ready) = if over_unix {
-        (format!("http://unix:$SOCKET:{path}"), Ready::Socket("$SOCKET".to_owned()))
+        (format!("http://unix:$SOCKET:{path}"), ReadyCheck::Socket("$SOCKET".to_owned()))
     } else if args.on.is_some() || !args.from.is_empty() {
-        (format!("http://$HOST:$PORT{path}"), Ready::Port("$HOST:$PORT".to_owned()))
+        (format!("http://$HOST:$PORT{path}"), ReadyCheck::Port("$HOST:$PORT".to_owned()))
     } else {
-        (format!("http://127.0.0.1:$PORT{path}"), Ready::Port("$PORT".to_owned()))
+        (format!("http://127.0.0.1:$PORT{path}"), ReadyCheck::Port("$PORT".to_owned()))
     };
     let served_by = served_by(args, index)?;
     let process = Process {

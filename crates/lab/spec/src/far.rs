@@ -1,18 +1,18 @@
 //! Which parts can run on several machines; the others are refused with a sentence.
 
 use crate::load::Exchange;
-use crate::plan::{Layout, Part, Ready, ServedBy, Stack, Variant};
+use crate::plan::{Layout, Part, ReadyCheck, ServedBy, Stack, Variant};
 use crate::target::{Endpoint, Target};
 use crate::variables;
 
 /// Why a part cannot run on its machines, and what to do.
-pub(crate) struct Refusal {
+pub(crate) struct PlacementRefusal {
     pub(crate) message: String,
     pub(crate) help: &'static str,
 }
 
 /// Checks a part whose stacks or clients are on other machines.
-pub(crate) fn check(part: &Part) -> Result<(), Refusal> {
+pub(crate) fn check(part: &Part) -> Result<(), PlacementRefusal> {
     if part.machines().is_empty() {
         return Ok(());
     }
@@ -28,11 +28,11 @@ pub(crate) fn check(part: &Part) -> Result<(), Refusal> {
     part.variants.iter().try_for_each(|variant| check_variant(variant, &part.from))
 }
 
-fn refuse(message: impl Into<String>, help: &'static str) -> Result<(), Refusal> {
-    Err(Refusal { message: message.into(), help })
+fn refuse(message: impl Into<String>, help: &'static str) -> Result<(), PlacementRefusal> {
+    Err(PlacementRefusal { message: message.into(), help })
 }
 
-fn check_variant(variant: &Variant, from: &[String]) -> Result<(), Refusal> {
+fn check_variant(variant: &Variant, from: &[String]) -> Result<(), PlacementRefusal> {
     let name = &variant.name;
     if from.len() > variant.load.connections as usize {
         let message = format!(
@@ -66,7 +66,7 @@ fn check_variant(variant: &Variant, from: &[String]) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_far_stack(variant: &Variant, host: &str) -> Result<(), Refusal> {
+fn check_far_stack(variant: &Variant, host: &str) -> Result<(), PlacementRefusal> {
     let (name, stack) = (&variant.name, &variant.stack);
     if stack.processes.is_empty() {
         return refuse(
@@ -90,7 +90,7 @@ fn check_far_stack(variant: &Variant, host: &str) -> Result<(), Refusal> {
 }
 
 /// A stack that clients on other machines load.
-fn check_apart(variant: &Variant) -> Result<(), Refusal> {
+fn check_apart(variant: &Variant) -> Result<(), PlacementRefusal> {
     let name = &variant.name;
     if variant.stack.processes.iter().any(|process| process.beside_client) {
         return refuse(
@@ -131,9 +131,10 @@ fn uses_files(variant: &Variant) -> bool {
         texts.push(&process.command);
         texts.extend(process.env.values().map(String::as_str));
         texts.extend(process.ready.iter().map(|ready| match ready {
-            Ready::Port(text) | Ready::Socket(text) | Ready::Http(text) | Ready::File(text) => {
-                text.as_str()
-            }
+            ReadyCheck::Port(text)
+            | ReadyCheck::Socket(text)
+            | ReadyCheck::Http(text)
+            | ReadyCheck::File(text) => text.as_str(),
         }));
     }
     texts.extend(variant.served_by.as_ref().and_then(|by| match by {

@@ -20,13 +20,13 @@ mod variables;
 pub use action::{Action, ActionStep, Deed, SIGNALS};
 pub use compare::{CompareArgs, compare_plan};
 pub use error::{SpecError, TextPosition};
-pub use fail_if::{FailIf, Interval, METRICS, Measured, RatioTest, Test, Truth};
+pub use fail_if::{FailIf, Interval, METRICS, RatioTest, Test, Truth, VariantMetric};
 pub use file::{SourceFile, includes, join_files, parse_plan, parse_plan_files};
 pub use load::{Arrivals, Check, EngineChoice, Exchange, Expect, HttpRequest, Lines, Load, Mode};
 pub use parameters::{Parameter, Values, expand as expand_parameters};
 pub use plan::{
-    Change, Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process, Published,
-    Ready, Schedule, ServedBy, Stack, StopSignal, Variant,
+    Change, Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process,
+    PublishedFigure, ReadyCheck, Schedule, ServedBy, Stack, StopSignal, Variant,
 };
 pub use target::{Endpoint, Target, TargetError};
 pub use variables::LOOPBACK;

@@ -63,7 +63,7 @@ pub struct Part {
     /// Blocks, slices, precision.
     pub schedule: Schedule,
     /// Figures published by others, printed beside ours.
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedFigure>,
     /// In what this part differs from others of the plan.
     pub changes: Vec<Change>,
     /// The machines that load the variants, all at once, as given to ssh; none means this one.
@@ -192,7 +192,7 @@ pub struct Process {
     /// Additional environment variables.
     pub env: BTreeMap<String, String>,
     /// Readiness checks; all must pass.
-    pub ready: Vec<Ready>,
+    pub ready: Vec<ReadyCheck>,
     /// How long it may take to be ready.
     pub ready_timeout: Nanos,
     /// The signal that asks it to stop.
@@ -205,7 +205,7 @@ pub struct Process {
 
 /// A readiness check, with unexpanded variables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ready {
+pub enum ReadyCheck {
     /// A TCP port of 127.0.0.1, or `host:port`, accepts connections.
     Port(String),
     /// A Unix socket accepts connections.
@@ -477,7 +477,7 @@ pub struct Change {
 
 /// A figure published by others.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Published {
+pub struct PublishedFigure {
     /// The variant it is about, if any.
     pub variant: Option<String>,
     /// What was published: `1,837 req/s, latency 5.44 ms mean`.

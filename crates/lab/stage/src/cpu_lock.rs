@@ -37,7 +37,7 @@ const COMMAND_MAX: usize = 300;
 
 /// Exclusive use of CPUs, until dropped.
 #[derive(Debug)]
-pub struct Exclusive(#[expect(dead_code, reason = "they are held, not read")] Vec<File>);
+pub struct CpuLock(#[expect(dead_code, reason = "they are held, not read")] Vec<File>);
 
 /// Claims CPUs for a measurement; all CPUs of this process if `cpus` is empty. `command` is shown
 /// to other measurements that want one of them.
@@ -45,7 +45,7 @@ pub struct Exclusive(#[expect(dead_code, reason = "they are held, not read")] Ve
 /// # Errors
 /// [`StageError::Busy`] names the measurement that holds one of them; [`StageError::LockFolder`]
 /// says why there is no folder for locks.
-pub fn exclusive(cpus: &CpuSet, command: &str) -> Result<Exclusive, StageError> {
+pub fn exclusive(cpus: &CpuSet, command: &str) -> Result<CpuLock, StageError> {
     let folder = lock_folder()?;
     let cpus = cpus_or_own(&folder, cpus)?;
     match try_claim_in_turn(&folder, &cpus, command, &mut None)? {
@@ -65,7 +65,7 @@ pub fn exclusive_when_free(
     command: &str,
     stop: &AtomicBool,
     on_wait: &mut dyn FnMut(&Holder),
-) -> Result<Exclusive, StageError> {
+) -> Result<CpuLock, StageError> {
     let folder = lock_folder()?;
     let cpus = cpus_or_own(&folder, cpus)?;
     let (mut next, mut last) = (None, None::<Holder>);
@@ -95,7 +95,7 @@ fn try_claim_in_turn(
     cpus: &CpuSet,
     command: &str,
     next: &mut Option<File>,
-) -> Result<Result<Exclusive, Holder>, StageError> {
+) -> Result<Result<CpuLock, Holder>, StageError> {
     if next.is_none() {
         match try_lock(&folder.join(format!("next-{cpus}.lock")))? {
             Ok(mut file) => {
@@ -119,7 +119,7 @@ fn try_claim(
     folder: &Path,
     cpus: &CpuSet,
     command: &str,
-) -> Result<Result<Exclusive, Holder>, StageError> {
+) -> Result<Result<CpuLock, Holder>, StageError> {
     let mut locks = Vec::new();
     for cpu in cpus.iter() {
         match try_lock(&folder.join(format!("cpu-{cpu}.lock")))? {
@@ -131,7 +131,7 @@ fn try_claim(
         // The description is informative; the lock works without it.
         let _ = describe(lock, command);
     }
-    Ok(Ok(Exclusive(locks)))
+    Ok(Ok(CpuLock(locks)))
 }
 
 /// Takes one lock, or returns its holder.
@@ -242,7 +242,7 @@ mod tests {
         list.parse().unwrap()
     }
 
-    fn claim(dir: &Path, list: &str) -> Result<Exclusive, Holder> {
+    fn claim(dir: &Path, list: &str) -> Result<CpuLock, Holder> {
         let cpus = cpus_or_own(dir, &cpus(list)).unwrap();
         try_claim_in_turn(dir, &cpus, "tachograph run mine", &mut None).unwrap()
     }

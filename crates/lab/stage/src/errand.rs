@@ -11,7 +11,7 @@ use crate::draws::Draws;
 use crate::error::StageError;
 use crate::process_exit::ProcessExit;
 use crate::protocol::Launch;
-use crate::stack::{Done, LiveStack, Surroundings};
+use crate::stack::{LiveStack, StepResult, Surroundings};
 use crate::stage::Stage;
 use crate::start_options::StartOptions;
 use crate::vars::Variables;
@@ -84,7 +84,7 @@ impl Stage {
         let stopped = || errand.stop.load(Ordering::Relaxed);
         let done = live.command(launch, &|| stopped() || Instant::now() > deadline)?;
         let exit = match done {
-            Done::Ended(exit) => Some(exit),
+            StepResult::Ended(exit) => Some(exit),
             _ if stopped() => return Err(StageError::Interrupted),
             _ => None,
         };

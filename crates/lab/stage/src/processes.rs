@@ -36,7 +36,7 @@ pub(crate) fn owner(pid: i32) -> Option<u32> {
 /// Resident memory of a process in bytes, as `ps` and `top` show it (RSS): its own pages, and all that
 /// it shares with others or maps from files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Resident {
+pub(crate) struct ResidentMemory {
     /// Now (proc(5), VmRSS).
     pub(crate) bytes: u64,
     /// Its maximum so far, kept by the kernel (proc(5), VmHWM).
@@ -44,10 +44,10 @@ pub(crate) struct Resident {
 }
 
 /// The resident memory of a process; `None` if it has ended.
-pub(crate) fn resident(pid: i32) -> Option<Resident> {
+pub(crate) fn resident(pid: i32) -> Option<ResidentMemory> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let bytes = kibibytes(&status, "VmRSS:")? * 1024;
-    Some(Resident { bytes, peak_bytes: kibibytes(&status, "VmHWM:")? * 1024 })
+    Some(ResidentMemory { bytes, peak_bytes: kibibytes(&status, "VmHWM:")? * 1024 })
 }
 
 fn kibibytes(text: &str, key: &str) -> Option<u64> {

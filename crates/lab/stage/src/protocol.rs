@@ -17,7 +17,7 @@ const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// Requests to the guard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Request {
+pub(crate) enum GuardRequest {
     /// The first message: the guard's responsibilities.
     Setup(Setup),
     /// Start a process.
@@ -166,14 +166,14 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         let mut here = Channel::new(here).unwrap();
         let mut there = Channel::new(there).unwrap();
-        assert!(there.receive::<Request>().unwrap().is_empty());
-        here.send(&Request::Stop).unwrap();
-        here.send(&Request::Remember).unwrap();
-        let received: Vec<Request> = there.receive().unwrap();
-        assert!(matches!(received[..], [Request::Stop, Request::Remember]));
+        assert!(there.receive::<GuardRequest>().unwrap().is_empty());
+        here.send(&GuardRequest::Stop).unwrap();
+        here.send(&GuardRequest::Remember).unwrap();
+        let received: Vec<GuardRequest> = there.receive().unwrap();
+        assert!(matches!(received[..], [GuardRequest::Stop, GuardRequest::Remember]));
         assert!(!there.is_closed());
         drop(here);
-        assert!(there.receive::<Request>().unwrap().is_empty());
+        assert!(there.receive::<GuardRequest>().unwrap().is_empty());
         assert!(there.is_closed());
     }
 
@@ -182,8 +182,8 @@ mod tests {
         let (mut here, there) = UnixStream::pair().unwrap();
         let mut there = Channel::new(there).unwrap();
         here.write_all(b"\"St").unwrap();
-        assert!(there.receive::<Request>().unwrap().is_empty());
+        assert!(there.receive::<GuardRequest>().unwrap().is_empty());
         here.write_all(b"op\"\n").unwrap();
-        assert_eq!(there.receive::<Request>().unwrap().len(), 1);
+        assert_eq!(there.receive::<GuardRequest>().unwrap().len(), 1);
     }
 }

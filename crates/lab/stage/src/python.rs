@@ -232,12 +232,12 @@ fn make(
 }
 
 /// A command's exit status and the end of its output.
-struct Ran {
+struct CommandResult {
     status: ExitStatus,
     output: Vec<String>,
 }
 
-impl Ran {
+impl CommandResult {
     fn check(self, explain: impl FnOnce(&[String]) -> String) -> Result<(), StageError> {
         match self.status.success() {
             true => Ok(()),
@@ -247,7 +247,7 @@ impl Ran {
 }
 
 /// Runs a command, passing on each line; kills it on Ctrl-C.
-fn run(command: &mut Command, log: &mut dyn FnMut(&str)) -> Result<Ran, StageError> {
+fn run(command: &mut Command, log: &mut dyn FnMut(&str)) -> Result<CommandResult, StageError> {
     let failed = |error: io::Error| StageError::Python(format!("cannot run Python: {error}"));
     let (reader, writer) = io::pipe().map_err(failed)?;
     command.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
@@ -288,7 +288,7 @@ fn run(command: &mut Command, log: &mut dyn FnMut(&str)) -> Result<Ran, StageErr
     let _ = thread.join();
     match interrupted {
         true => Err(StageError::Interrupted),
-        false => Ok(Ran { status, output: output.into() }),
+        false => Ok(CommandResult { status, output: output.into() }),
     }
 }
 

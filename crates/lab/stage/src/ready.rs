@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use spec::{Endpoint, Ready, Target};
+use spec::{Endpoint, ReadyCheck, Target};
 
 use crate::http;
 use crate::vars::Variables;
@@ -32,10 +32,10 @@ pub(crate) enum Check {
 
 impl Check {
     /// Parses a check from the experiment; the error says what is wrong with it.
-    pub(crate) fn parse(ready: &Ready, vars: &Variables) -> Result<Check, String> {
+    pub(crate) fn parse(ready: &ReadyCheck, vars: &Variables) -> Result<Check, String> {
         match ready {
-            Ready::Port(text) => tcp(&vars.expand(text)).map(Check::Accepts),
-            Ready::Socket(text) => {
+            ReadyCheck::Port(text) => tcp(&vars.expand(text)).map(Check::Accepts),
+            ReadyCheck::Socket(text) => {
                 let path = vars.expand(text);
                 let path = path.strip_prefix("unix:").unwrap_or(&path);
                 Ok(Check::Accepts(match path.strip_prefix('@') {
@@ -43,12 +43,12 @@ impl Check {
                     None => Endpoint::Unix(PathBuf::from(path)),
                 }))
             }
-            Ready::Http(text) => match Target::parse(&vars.expand(text)) {
+            ReadyCheck::Http(text) => match Target::parse(&vars.expand(text)) {
                 Ok(target @ Target::Http { .. }) => Ok(Check::Answers(target)),
                 Ok(target) => Err(format!("'{target}' is not an HTTP target")),
                 Err(error) => Err(error.to_string()),
             },
-            Ready::File(text) => Ok(Check::Exists(PathBuf::from(vars.expand(text)))),
+            ReadyCheck::File(text) => Ok(Check::Exists(PathBuf::from(vars.expand(text)))),
         }
     }
 
@@ -134,7 +134,7 @@ fn plain(error: &std::io::Error) -> String {
 mod tests {
     use super::*;
 
-    fn parse(ready: Ready) -> Result<String, String> {
+    fn parse(ready: ReadyCheck) -> Result<String, String> {
         let mut vars = Variables::default();
         vars.set("PORT", "8000");
         vars.set("SOCKET", "/tmp/x.sock");
@@ -145,20 +145,26 @@ mod tests {
     fn checks_are_parsed_and_described() {
         let text = str::to_owned;
         for (ready, words) in [
-            (Ready::Port(text("$PORT")), Ok("port 8000 of 127.0.0.1 to accept connections")),
-            (Ready::Port(text("localhost:1")), Ok("port 1 of localhost to accept connections")),
-            (Ready::Port(text("[::1]:$PORT")), Ok("port 8000 of [::1] to accept connections")),
-            (Ready::Socket(text("$SOCKET")), Ok("the socket /tmp/x.sock to accept connections")),
-            (Ready::Socket(text("unix:@a")), Ok("the socket @a to accept connections")),
-            (Ready::File(text("/x/$PORT")), Ok("the file /x/8000")),
+            (ReadyCheck::Port(text("$PORT")), Ok("port 8000 of 127.0.0.1 to accept connections")),
             (
-                Ready::Http(text("http://127.0.0.1:$PORT/a")),
+                ReadyCheck::Port(text("localhost:1")),
+                Ok("port 1 of localhost to accept connections"),
+            ),
+            (ReadyCheck::Port(text("[::1]:$PORT")), Ok("port 8000 of [::1] to accept connections")),
+            (
+                ReadyCheck::Socket(text("$SOCKET")),
+                Ok("the socket /tmp/x.sock to accept connections"),
+            ),
+            (ReadyCheck::Socket(text("unix:@a")), Ok("the socket @a to accept connections")),
+            (ReadyCheck::File(text("/x/$PORT")), Ok("the file /x/8000")),
+            (
+                ReadyCheck::Http(text("http://127.0.0.1:$PORT/a")),
                 Ok("an answer from http://127.0.0.1:8000/a"),
             ),
-            (Ready::Port(text("$SPORT")), Err("'$SPORT' is neither a port nor host:port")),
-            (Ready::Port(text("0")), Err("'0' is neither a port nor host:port")),
+            (ReadyCheck::Port(text("$SPORT")), Err("'$SPORT' is neither a port nor host:port")),
+            (ReadyCheck::Port(text("0")), Err("'0' is neither a port nor host:port")),
             (
-                Ready::Http(text("tcp://127.0.0.1:1")),
+                ReadyCheck::Http(text("tcp://127.0.0.1:1")),
                 Err("'tcp://127.0.0.1:1' is not an HTTP target"),
             ),
         ] {

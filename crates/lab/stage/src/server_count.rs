@@ -58,7 +58,7 @@ impl Count {
 /// Reads one server's count repeatedly.
 #[derive(Debug)]
 pub struct CountReader {
-    source: Source,
+    source: CountSource,
     /// Readings that the server has counted as requests.
     own_reads: u64,
     /// Whether a reading failed halfway, so that it is unknown if it was counted.
@@ -68,7 +68,7 @@ pub struct CountReader {
 }
 
 #[derive(Debug)]
-enum Source {
+enum CountSource {
     Wsgi(PathBuf),
     StubStatus(Target),
     Http { target: Target, pattern: Regex, discarded: Option<Regex>, self_counting: bool },
@@ -106,12 +106,12 @@ impl CountReader {
     ) -> Result<CountReader, StageError> {
         let path = |text: &str| PathBuf::from(expand(text));
         let source = match served_by {
-            ServedBy::Wsgi => Source::Wsgi(path("$COUNTERS")),
-            ServedBy::StubStatus(target) => Source::StubStatus(http_target(&expand(target))?),
+            ServedBy::Wsgi => CountSource::Wsgi(path("$COUNTERS")),
+            ServedBy::StubStatus(target) => CountSource::StubStatus(http_target(&expand(target))?),
             ServedBy::Http { target, pattern, self_counting, discarded, .. } => {
                 let target = expand(target);
                 let discarded = discarded.as_ref().map(|pattern| group_pattern(&target, pattern));
-                Source::Http {
+                CountSource::Http {
                     pattern: group_pattern(&target, pattern)?,
                     discarded: discarded.transpose()?,
                     target: http_target(&target)?,
@@ -124,10 +124,10 @@ impl CountReader {
                     Some(pattern) => Some(regex(&file.display().to_string(), pattern)?),
                     None => None,
                 };
-                Source::LogLines(LineCounter::new(file, pattern))
+                CountSource::LogLines(LineCounter::new(file, pattern))
             }
-            ServedBy::FileSize(file) => Source::FileSize(path(file)),
-            ServedBy::CounterFile { path: file, .. } => Source::CounterFile(path(file)),
+            ServedBy::FileSize(file) => CountSource::FileSize(path(file)),
+            ServedBy::CounterFile { path: file, .. } => CountSource::CounterFile(path(file)),
         };
         let per_request = match served_by {
             ServedBy::Http { per_request, .. } | ServedBy::CounterFile { per_request, .. } => {
@@ -145,7 +145,7 @@ impl CountReader {
 
     /// Whether the messages that the server's kernel discards are counted too.
     pub fn counts_discarded(&self) -> bool {
-        matches!(self.source, Source::Http { discarded: Some(_), .. })
+        matches!(self.source, CountSource::Http { discarded: Some(_), .. })
     }
 
     /// The current count, without our own readings.
@@ -158,11 +158,11 @@ impl CountReader {
     /// [`StageError::Served`] with source and cause.
     pub fn read(&mut self) -> Result<Count, StageError> {
         let served = match &mut self.source {
-            Source::Wsgi(dir) => wsgi(dir)?.served,
-            Source::LogLines(lines) => lines.read()?,
-            Source::FileSize(path) => file_size(path)?,
-            Source::CounterFile(path) => counter_file(path)?,
-            Source::StubStatus(target) => {
+            CountSource::Wsgi(dir) => wsgi(dir)?.served,
+            CountSource::LogLines(lines) => lines.read()?,
+            CountSource::FileSize(path) => file_size(path)?,
+            CountSource::CounterFile(path) => counter_file(path)?,
+            CountSource::StubStatus(target) => {
                 let target = target.clone();
                 let body = self.get(&target, true)?;
                 let count = stub_status(&body).ok_or_else(|| {
@@ -171,7 +171,7 @@ impl CountReader {
                 // nginx counts a request when it begins, so this reading is included.
                 count.saturating_sub(self.own_reads)
             }
-            Source::Http { target, pattern, discarded, self_counting } => {
+            CountSource::Http { target, pattern, discarded, self_counting } => {
                 let (target, counts) = (target.clone(), *self_counting);
                 let (pattern, discarded) = (pattern.clone(), discarded.clone());
                 let earlier_reads = self.own_reads;

@@ -25,7 +25,7 @@ use crate::guard;
 use crate::layout::RUN_DIR_VARIABLE;
 use crate::ports;
 use crate::process_exit::ProcessExit;
-use crate::protocol::{Channel, Launch, Reply, Request, Setup};
+use crate::protocol::{Channel, GuardRequest, Launch, Reply, Setup};
 use crate::ready::Check;
 use crate::redact::Secrets;
 use crate::start_options::StartOptions;
@@ -45,7 +45,7 @@ const TAIL_BYTES: u64 = 16 << 10;
 
 /// A process of a stack.
 #[derive(Clone, Debug)]
-pub(crate) struct Running {
+pub(crate) struct StackProcess {
     name: String,
     command: String,
     log: PathBuf,
@@ -53,9 +53,9 @@ pub(crate) struct Running {
     ended: Option<ProcessExit>,
 }
 
-impl Running {
-    pub(crate) fn new(name: String, command: String, log: PathBuf) -> Running {
-        Running { name, command, log, stop_timeout: Duration::ZERO, ended: None }
+impl StackProcess {
+    pub(crate) fn new(name: String, command: String, log: PathBuf) -> StackProcess {
+        StackProcess { name, command, log, stop_timeout: Duration::ZERO, ended: None }
     }
 
     fn tail(&self) -> LogTail {
@@ -69,7 +69,7 @@ struct GuardLink {
     guard: Child,
     channel: Channel,
     cgroup: Option<Cgroup>,
-    processes: Vec<Running>,
+    processes: Vec<StackProcess>,
     meter: Meter,
     /// Shell commands that have ended.
     commands: Vec<(i32, ProcessExit)>,
@@ -99,7 +99,7 @@ pub(crate) struct Surroundings {
 
 /// The outcome of one step of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
+pub enum StepResult {
     /// The signal was sent to this process.
     Signalled {
         /// Its pid.
@@ -182,7 +182,7 @@ impl LiveStack {
             surroundings,
         };
         let mut link = live.link();
-        if let Reply::Ready { cgroup } = link.ask(&Request::Setup(setup))? {
+        if let Reply::Ready { cgroup } = link.ask(&GuardRequest::Setup(setup))? {
             link.cgroup = cgroup;
         }
         drop(link);
@@ -190,12 +190,16 @@ impl LiveStack {
     }
 
     /// Starts a process; returns its index.
-    pub(crate) fn launch(&mut self, running: Running, launch: Launch) -> Result<usize, StageError> {
+    pub(crate) fn launch(
+        &mut self,
+        running: StackProcess,
+        launch: Launch,
+    ) -> Result<usize, StageError> {
         let mut link = self.link();
         let stop_timeout = Duration::from_millis(launch.stop_timeout_ms);
         let beside_client: Vec<usize> = launch.cpus.iter().collect();
-        link.processes.push(Running { stop_timeout, ..running });
-        link.ask(&Request::Launch(launch))?;
+        link.processes.push(StackProcess { stop_timeout, ..running });
+        link.ask(&GuardRequest::Launch(launch))?;
         let index = link.processes.len() - 1;
         drop(link);
         self.cpus_allowed.0.extend(beside_client);
@@ -204,7 +208,7 @@ impl LiveStack {
 
     /// Makes the guard list all processes, for a sweep after both of us were killed.
     pub(crate) fn remember(&self) -> Result<(), StageError> {
-        self.link().ask(&Request::Remember).map(drop)
+        self.link().ask(&GuardRequest::Remember).map(drop)
     }
 
     /// Does one step of an action; waits for a command's end until `enough` returns true. The
@@ -213,14 +217,14 @@ impl LiveStack {
     /// # Errors
     /// [`StageError::Guard`] if the guard is gone, and the stack with it, or if the command could
     /// not be started.
-    pub fn act(&self, deed: &Deed, enough: &dyn Fn() -> bool) -> Result<Done, StageError> {
+    pub fn act(&self, deed: &Deed, enough: &dyn Fn() -> bool) -> Result<StepResult, StageError> {
         let command = match deed {
             Deed::Signal { process, .. } => {
                 let signal = deed.signal_number().unwrap_or_default();
-                let request = Request::Signal { index: *process, signal };
+                let request = GuardRequest::Signal { index: *process, signal };
                 return Ok(match self.link().ask(&request)? {
-                    Reply::Signalled { pid: Some(pid) } => Done::Signalled { pid },
-                    _ => Done::NoProcess,
+                    Reply::Signalled { pid: Some(pid) } => StepResult::Signalled { pid },
+                    _ => StepResult::NoProcess,
                 });
             }
             Deed::Command(command) => self.expand(command),
@@ -244,18 +248,18 @@ impl LiveStack {
         &self,
         launch: Launch,
         enough: &dyn Fn() -> bool,
-    ) -> Result<Done, StageError> {
-        let Reply::Launched { pid } = self.link().ask(&Request::Command(launch))? else {
+    ) -> Result<StepResult, StageError> {
+        let Reply::Launched { pid } = self.link().ask(&GuardRequest::Command(launch))? else {
             return Err(StageError::Guard("it did not start a command".to_owned()));
         };
         loop {
             let mut link = self.link();
             link.listen()?;
             if let Some((_, ended)) = link.commands.iter().find(|(of, _)| *of == pid) {
-                return Ok(Done::Ended(*ended));
+                return Ok(StepResult::Ended(*ended));
             }
             if enough() {
-                return Ok(Done::Unfinished);
+                return Ok(StepResult::Unfinished);
             }
             link.wait(COMMAND_LOOK);
         }
@@ -321,7 +325,7 @@ impl LiveStack {
         let listened = ports.contains(&given).then(|| ports::listened_on(&self.pids()))?;
         let port =
             *listened.first().filter(|_| listened.is_disjoint(&ports.iter().copied().collect()))?;
-        let Running { name: process, command, .. } = self.link().processes[index].clone();
+        let StackProcess { name: process, command, .. } = self.link().processes[index].clone();
         Some(StageError::OtherPort { process, command, port, given })
     }
 
@@ -477,7 +481,7 @@ impl Drop for LiveStack {
 
 impl GuardLink {
     /// Sends a request and waits for its reply.
-    fn ask(&mut self, request: &Request) -> Result<Reply, StageError> {
+    fn ask(&mut self, request: &GuardRequest) -> Result<Reply, StageError> {
         let gone =
             |error: std::io::Error| StageError::Guard(format!("it does not listen: {error}"));
         self.channel.send(request).map_err(gone)?;
@@ -553,7 +557,7 @@ impl GuardLink {
 
     /// Makes the guard stop everything; `None` if it is gone or does not finish.
     fn stop(&mut self) -> Option<(Vec<String>, Vec<i32>)> {
-        self.channel.send(&Request::Stop).ok()?;
+        self.channel.send(&GuardRequest::Stop).ok()?;
         let patience: Duration = self.processes.iter().map(|process| process.stop_timeout).sum();
         // Killing takes the guard at most ten seconds per process that is stuck in the kernel.
         let spare = GUARD_PATIENCE * (1 + self.processes.len() as u32);

@@ -10,7 +10,7 @@ use crate::error::StageError;
 use crate::run_folder::{RunFolder, temp_root};
 use crate::stack::LiveStack;
 use crate::start_options::StartOptions;
-use crate::sweep::{self, Swept};
+use crate::sweep::{self, SweepResult};
 use crate::{starting, worktrees};
 
 /// Options of a stage.
@@ -37,7 +37,7 @@ impl StageOptions {
 #[derive(Debug)]
 pub struct Stage {
     pub(crate) run: Arc<RunFolder>,
-    swept: Swept,
+    swept: SweepResult,
 }
 
 impl Stage {
@@ -71,7 +71,7 @@ impl Stage {
     }
 
     /// What was cleaned up after dead runs.
-    pub fn swept(&self) -> &Swept {
+    pub fn swept(&self) -> &SweepResult {
         &self.swept
     }
 
@@ -90,7 +90,7 @@ impl Stage {
 ///
 /// # Errors
 /// If the temporary folder is unusable.
-pub fn sweep() -> Result<Swept, StageError> {
+pub fn sweep() -> Result<SweepResult, StageError> {
     Ok(sweep::sweep(&temp_root(None)?))
 }
 
@@ -116,7 +116,7 @@ mod tests {
         let stage = Stage::new(options(root.path())).unwrap();
         let dir = stage.dir().to_owned();
         assert!(dir.join(LOCK).exists());
-        assert_eq!(sweep::sweep(root.path()), Swept::default());
+        assert_eq!(sweep::sweep(root.path()), SweepResult::default());
         drop(stage);
         assert!(!dir.exists());
     }

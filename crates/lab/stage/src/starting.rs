@@ -22,7 +22,7 @@ use crate::http;
 use crate::protocol::Launch;
 use crate::ready::{Check, SOCKET_PATH_BYTES_MAX};
 use crate::run_folder::RunFolder;
-use crate::stack::{LiveStack, Running, Surroundings};
+use crate::stack::{LiveStack, StackProcess, Surroundings};
 use crate::start_options::StartOptions;
 use crate::vars::Variables;
 
@@ -38,7 +38,7 @@ const LOOK_MAX: Duration = Duration::from_millis(50);
 const ASTRAY_MAX: Duration = Duration::from_secs(1);
 
 /// A process of the stack, ready to start.
-struct Planned {
+struct PlannedProcess {
     launch: Launch,
     command: String,
     checks: Vec<Check>,
@@ -75,7 +75,7 @@ pub(crate) fn start(
     for plan in plans {
         let (command, name) = (plan.command, plan.launch.name.clone());
         let index =
-            live.launch(Running::new(name, command, plan.launch.log.clone()), plan.launch)?;
+            live.launch(StackProcess::new(name, command, plan.launch.log.clone()), plan.launch)?;
         let told = stack.names_place();
         wait_ready(&live, index, &plan.checks, plan.ready_timeout, told, &options.stop)?;
     }
@@ -152,7 +152,7 @@ fn plan(
     vars: &Variables,
     options: &StartOptions,
     dir: &Path,
-) -> Result<Planned, StageError> {
+) -> Result<PlannedProcess, StageError> {
     let name = process.name.clone();
     let invocation = Invocation::parse(&process.command, vars).map_err(|why| {
         StageError::BadCommand { process: name.clone(), command: process.command.clone(), why }
@@ -187,7 +187,7 @@ fn plan(
         signal_group: invocation.shell_stays,
     };
     let command = vars.expand(&process.command);
-    Ok(Planned { launch, command, checks, ready_timeout: process.ready_timeout })
+    Ok(PlannedProcess { launch, command, checks, ready_timeout: process.ready_timeout })
 }
 
 /// The environment of a process, in addition to what it inherits: the variables, padding, and its
@@ -239,7 +239,7 @@ fn find_program(
 }
 
 /// Checks that the addresses of a process are valid and free.
-fn check_places(plan: &Planned) -> Result<(), StageError> {
+fn check_places(plan: &PlannedProcess) -> Result<(), StageError> {
     for endpoint in plan.checks.iter().filter_map(Check::endpoint) {
         if let Endpoint::Unix(path) = endpoint
             && path.as_os_str().len() > SOCKET_PATH_BYTES_MAX

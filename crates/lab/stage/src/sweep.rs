@@ -23,7 +23,7 @@ const ROUNDS: usize = 200;
 
 /// What a sweep removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepResult {
     /// Folders of dead runs that were removed.
     pub folders: Vec<PathBuf>,
     /// Processes that were killed: name and pid.
@@ -35,11 +35,11 @@ pub struct Swept {
 /// Stops what remains of this user's dead runs in `temp_root`, and removes their folders.
 ///
 /// A run is dead when its lock is not held. Living runs are not touched.
-pub(crate) fn sweep(temp_root: &Path) -> Swept {
+pub(crate) fn sweep(temp_root: &Path) -> SweepResult {
     let dead = dead_runs(temp_root);
     let used_engine = dead.iter().any(|dir| crate::container::was_used(dir));
     let containers = crate::container::sweep(used_engine, &|dir| !dir.exists() || is_dead(dir));
-    let mut swept = Swept { containers, ..Swept::default() };
+    let mut swept = SweepResult { containers, ..SweepResult::default() };
     for dir in dead {
         let ended = clear(&dir);
         swept.processes.extend(ended.iter().map(|p| format!("{} (pid {})", p.name, p.pid)));

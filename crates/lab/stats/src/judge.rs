@@ -21,7 +21,7 @@ pub const DECIDING_BLOCKS_MIN: usize = 6;
 /// Which direction of a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Better {
+pub enum BetterDirection {
     /// Throughput.
     Higher,
     /// Latency, CPU, memory.
@@ -44,7 +44,7 @@ pub struct Evidence<'a> {
     /// The declared margin of equivalence: 0.02 is ±2%.
     pub margin: Option<f64>,
     /// Which direction of the metric is better.
-    pub better: Better,
+    pub better: BetterDirection,
     /// Whether a person who had seen the data stopped the run early. A limit on time or blocks that
     /// was set in advance is no interruption.
     pub interrupted: bool,
@@ -235,7 +235,9 @@ fn verdict(
     let narrow = half <= PRECISION_SLACK * evidence.aim.half_width_log();
     match (ratio.holds(1.0), opinion) {
         (_, Opinion::Disagrees) => Verdict::Inconclusive,
-        (false, _) if (ratio.value > 1.0) == (evidence.better == Better::Higher) => Verdict::Faster,
+        (false, _) if (ratio.value > 1.0) == (evidence.better == BetterDirection::Higher) => {
+            Verdict::Faster
+        }
         // NaN compares as outside, but is not a difference either.
         (false, _) if ratio.value.is_finite() => Verdict::Slower,
         (true, _) if narrow => Verdict::NoDifference,

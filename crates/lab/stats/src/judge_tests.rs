@@ -13,7 +13,7 @@ fn evidence(d: &[f64]) -> Evidence<'_> {
         pilot_blocks: 10,
         aim: AIM,
         margin: None,
-        better: Better::Higher,
+        better: BetterDirection::Higher,
         interrupted: false,
         invalid: false,
         biases: &[],
@@ -35,12 +35,12 @@ fn a_clear_difference_has_the_direction_of_its_metric() {
     assert!(!faster.ratio.holds(1.0));
     assert_eq!(faster.second_opinion, Opinion::Agrees);
     assert_eq!(faster.more_blocks, None);
-    let latency = Evidence { better: Better::Lower, ..evidence(&d) };
+    let latency = Evidence { better: BetterDirection::Lower, ..evidence(&d) };
     assert_eq!(judge(&latency).verdict, Verdict::Slower);
     let less = blocks(12, -0.1, 0.01);
     assert_eq!(judge(&evidence(&less)).verdict, Verdict::Slower);
     assert_eq!(
-        judge(&Evidence { better: Better::Lower, ..evidence(&less) }).verdict,
+        judge(&Evidence { better: BetterDirection::Lower, ..evidence(&less) }).verdict,
         Verdict::Faster
     );
 }
@@ -243,11 +243,11 @@ fn biases_widen_the_interval_on_both_sides_and_add_up() {
 fn a_difference_that_a_bias_could_explain_is_none() {
     let d = blocks(12, 0.04, 0.005);
     let biased = |better, d: &[f64]| judge(&Evidence { biases: &[STEAL], better, ..evidence(d) });
-    let judged = biased(Better::Higher, &d);
+    let judged = biased(BetterDirection::Higher, &d);
     assert_eq!((judged.verdict, judged.second_opinion), (Verdict::Inconclusive, Opinion::Agrees));
     assert_eq!(judged.more_blocks, None, "no number of blocks removes a bias");
     let other_way: Vec<f64> = d.iter().map(|d| -d).collect();
-    assert_eq!(biased(Better::Lower, &other_way).verdict, Verdict::Inconclusive);
+    assert_eq!(biased(BetterDirection::Lower, &other_way).verdict, Verdict::Inconclusive);
     // A bias below the target leaves room for the spread.
     let small = [Bias { log_bound: 0.005, ..STEAL }];
     let noisy = blocks(12, 0.0, 0.04);

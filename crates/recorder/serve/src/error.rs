@@ -34,7 +34,7 @@ pub enum ServeError {
     Access(#[from] AccessError),
     /// The journal, or a socket, would be at a path that another user controls.
     #[error(transparent)]
-    Foreign(#[from] recordfile::Foreign),
+    Foreign(#[from] recordfile::ForeignPath),
     /// Other users can create or remove files in the folder of the journal.
     #[error(
         "other users can change the folder {folder} of the journal: chmod go-w {folder}, or choose \

@@ -8,7 +8,7 @@ use record::{
     Comparison, DiffOutcome, Distribution, Fact, GateDecision, GateFigure, GateOutcome, GateTest,
     GateUnknown, Metric, Offer, Part, Run,
 };
-use spec::{FailIf, Interval, Measured, Test, Truth};
+use spec::{FailIf, Interval, Test, Truth, VariantMetric};
 use stats::{DECIDING_BLOCKS_MIN, Estimate, Verdict};
 
 use crate::caveat::is_unsustained;
@@ -94,7 +94,7 @@ fn by_ratio(run: &Run, test: &Test) -> Option<GateTruth> {
     let ratio = test.as_ratio()?;
     let part = part_of(run, ratio.of)?;
     let metric = compared(ratio.of.metric)?;
-    let index = |of: &Measured| part.variants.iter().position(|v| v.name == of.variant);
+    let index = |of: &VariantMetric| part.variants.iter().position(|v| v.name == of.variant);
     let sides = (index(ratio.of)? as u32, index(ratio.to)? as u32);
     let of_sides = |c: &&Comparison| {
         let these = (c.variant, c.baseline);
@@ -122,7 +122,7 @@ fn by_ratio(run: &Run, test: &Test) -> Option<GateTruth> {
 
 /// Decides a test by the interval of each figure.
 fn by_figures(run: &Run, test: &Test) -> GateTruth {
-    let mut known: Vec<(&Measured, Estimate)> = Vec::new();
+    let mut known: Vec<(&VariantMetric, Estimate)> = Vec::new();
     for measured in test.measured() {
         known.push((measured, estimate(run, measured)?));
     }
@@ -159,7 +159,7 @@ fn quantile_of(metric: &str) -> Option<f64> {
     }
 }
 
-fn part_of<'r>(run: &'r Run, measured: &Measured) -> Option<&'r Part> {
+fn part_of<'r>(run: &'r Run, measured: &VariantMetric) -> Option<&'r Part> {
     run.parts.iter().find(|part| measured.part.as_ref().is_none_or(|name| *name == part.name))
 }
 
@@ -169,7 +169,7 @@ fn compared(name: &str) -> Option<Metric> {
 }
 
 /// A figure with its interval. Errors are counted, so they are exact and always valid.
-fn estimate(run: &Run, measured: &Measured) -> Result<Estimate, GateUnknown> {
+fn estimate(run: &Run, measured: &VariantMetric) -> Result<Estimate, GateUnknown> {
     let missing = || not_measured(measured);
     let part = part_of(run, measured).ok_or_else(missing)?;
     let of_name = |v: &record::Variant| v.name == measured.variant;
@@ -215,7 +215,7 @@ fn estimate(run: &Run, measured: &Measured) -> Result<Estimate, GateUnknown> {
 fn of_load(
     report: &LoadReport<'_>,
     part: &Part,
-    measured: &Measured,
+    measured: &VariantMetric,
 ) -> Result<Estimate, GateUnknown> {
     let times = report.times();
     let estimate = match (measured.metric, quantile_of(measured.metric)) {
@@ -253,11 +253,11 @@ fn exactly(value: f64) -> Estimate {
     Estimate { value, low: value, high: value }
 }
 
-fn not_measured(measured: &Measured) -> GateUnknown {
+fn not_measured(measured: &VariantMetric) -> GateUnknown {
     GateUnknown::NotMeasured { variant: measured.variant.clone(), metric: measured.metric }
 }
 
-fn invalid(measured: &Measured) -> GateUnknown {
+fn invalid(measured: &VariantMetric) -> GateUnknown {
     GateUnknown::Invalid { variant: measured.variant.clone(), metric: measured.metric }
 }
 
@@ -277,7 +277,7 @@ fn interval(estimate: &Estimate) -> Interval {
     Interval { low: estimate.low, high: estimate.high }
 }
 
-fn figure(run: &Run, measured: &Measured, estimate: Estimate) -> GateFigure {
+fn figure(run: &Run, measured: &VariantMetric, estimate: Estimate) -> GateFigure {
     GateFigure {
         part: measured.part.clone().filter(|_| run.parts.len() > 1),
         variant: measured.variant.clone(),

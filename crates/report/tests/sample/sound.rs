@@ -25,8 +25,8 @@ pub(super) fn published(
     variant: Option<&str>,
     figure: &str,
     throughput_per_s: Option<f64>,
-) -> Published {
-    Published {
+) -> PublishedFigure {
+    PublishedFigure {
         variant: variant.map(str::to_owned),
         figure: figure.to_owned(),
         throughput_per_s,

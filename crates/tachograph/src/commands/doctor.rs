@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use stage::container::Engine;
+use stage::container::ContainerEngine;
 
 use super::neighbours;
 use crate::experiments::{self, Experiment};
@@ -258,7 +258,7 @@ impl Needs {
             }
         }
         if self.engine {
-            match Engine::from_environment(PATIENCE).and_then(|engine| engine.version()) {
+            match ContainerEngine::from_environment(PATIENCE).and_then(|engine| engine.version()) {
                 Ok(version) => *text += &format!("    {OK} a container engine, {version}\n"),
                 Err(error) => {
                     all_there = false;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::{Seed, format_count, format_rate};
-use conduct::{Doing, Event, Live, LoadOptions, Loaded, Recording, Watcher};
+use conduct::{Event, LiveCounts, LoadOptions, LoadResult, Recording, StackActivity, Watcher};
 use indicatif::style::ProgressTracker;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use report::LoadReport;
@@ -31,7 +31,7 @@ fn load(flags: &LoadFlags, global: &Global) -> Outcome {
         output::check_writable(file)?;
     }
     let seed = flags.machine.seed.unwrap_or_else(Seed::from_time);
-    let live = Arc::new(Live::default());
+    let live = Arc::new(LiveCounts::default());
     let options = LoadOptions {
         name: flags.result.name.clone(),
         seed,
@@ -62,7 +62,7 @@ fn load(flags: &LoadFlags, global: &Global) -> Outcome {
 }
 
 /// The latencies as an HdrHistogram interval log with one interval.
-fn hdr_log(loaded: &Loaded) -> Result<String, Failure> {
+fn hdr_log(loaded: &LoadResult) -> Result<String, Failure> {
     use hdrhistogram::serialization::V2DeflateSerializer;
     use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
     let mut text = Vec::new();
@@ -91,7 +91,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(flags: &LoadFlags, live: Arc<Live>, global: &Global) -> Waiting {
+    fn new(flags: &LoadFlags, live: Arc<LiveCounts>, global: &Global) -> Waiting {
         let figures = Figures { live, doing: Arc::default() };
         let wanted = !global.quiet && output::progress_wanted();
         let bar = wanted.then(|| {
@@ -116,7 +116,7 @@ type Counted = (u64, u64);
 /// The text of the line, made each time it is drawn.
 #[derive(Clone)]
 struct Figures {
-    live: Arc<Live>,
+    live: Arc<LiveCounts>,
     /// The current activity, its start, and the counts at that time.
     doing: Arc<Mutex<Option<(String, Instant, Counted)>>>,
 }
@@ -153,7 +153,7 @@ impl Watcher for Waiting {
     fn event(&mut self, event: &Event) {
         let Event::Doing { what, .. } = event else { return };
         let what = match what {
-            Doing::WarmingUp => "warming up".to_owned(),
+            StackActivity::WarmingUp => "warming up".to_owned(),
             _ => format!("loading for {}", self.until),
         };
         let counted = self.figures.live.counts();

@@ -107,7 +107,7 @@ fn typed_command() -> String {
 
 /// Claims the CPUs of the run, after waiting for other measurements that use them. Prints whom it
 /// waits for even with --quiet, because a silent command seems to hang.
-fn alone(schedule: &ScheduleFlags, stop: &AtomicBool) -> Result<stage::Exclusive, Failure> {
+fn alone(schedule: &ScheduleFlags, stop: &AtomicBool) -> Result<stage::CpuLock, Failure> {
     let cpus = schedule.machine.cpus.clone().unwrap_or_default();
     let command = typed_command();
     if schedule.no_wait {

@@ -10,7 +10,7 @@ use base::{CpuSet, Nanos, RunId, Seed};
 use drive::{Slice, StopFlag};
 use far::{Clients, Ends, FarError, Machine, StackOptions, Transport};
 use rustix::process::{Pid, Signal, kill_process};
-use spec::{Load, Mode, Process, Ready, Stack, Target};
+use spec::{Load, Mode, Process, ReadyCheck, Stack, Target};
 
 use crate::support::{
     self, Place, Server, TACHOGRAPH, holds_within, marker, processes_with_environment,
@@ -201,7 +201,7 @@ fn start(machine: &Arc<Machine>, place: &Place, marker: &str) -> far::Stack {
             "sh -c 'trap \"\" TERM; {TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT & \
              wait; wait'"
         ),
-        ready: vec![Ready::Port("$PORT".to_owned())],
+        ready: vec![ReadyCheck::Port("$PORT".to_owned())],
         stop_timeout: Nanos::from_secs(600),
         ..Process::default()
     };

@@ -330,7 +330,7 @@ impl Draw {
             5 => {
                 Fact::Lateness { p99: self.nanos(), limit: self.nanos(), shared_cpus: self.flag() }
             }
-            6 => Fact::Unchecked { what: Unchecked::TcpCounters },
+            6 => Fact::Unchecked { what: UncheckedInput::TcpCounters },
             _ => Fact::NotServed,
         }
     }
@@ -411,8 +411,8 @@ impl Draw {
         }
     }
 
-    fn published(&mut self) -> Published {
-        Published {
+    fn published(&mut self) -> PublishedFigure {
+        PublishedFigure {
             variant: self.some(Draw::text),
             figure: self.text(),
             throughput_per_s: self.some(|d| d.below(1_000_000) as f64 / 8.0),

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use base::{Nanos, RunId, Seed};
-use spec::{Process, Ready, Stack, StopSignal};
+use spec::{Process, ReadyCheck, Stack, StopSignal};
 use stage::{self as stage, Stage, StageError, StageOptions, StartOptions, StopReport};
 
 fn main() -> ExitCode {
@@ -37,7 +37,7 @@ fn hold(args: &[OsString], stop: Arc<AtomicBool>) -> Result<StopReport, StageErr
         name: "held".to_owned(),
         command: format!("sh {}", script.display()),
         env: Default::default(),
-        ready: vec![Ready::File("$DIR/ready".to_owned())],
+        ready: vec![ReadyCheck::File("$DIR/ready".to_owned())],
         ready_timeout: Nanos::from_secs(60),
         stop_signal: StopSignal::Term,
         stop_timeout: Nanos::from_secs(600),

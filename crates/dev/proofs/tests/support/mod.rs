@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use base::{Nanos, RunId, Seed};
-use spec::{Process, Ready, Stack, StopSignal};
+use spec::{Process, ReadyCheck, Stack, StopSignal};
 use stage::{Accounting, LiveStack, Stage, StageError, StageOptions, StartOptions};
 use tempfile::TempDir;
 
@@ -57,7 +57,7 @@ impl Scene {
 }
 
 /// A process with long timeouts, for busy machines.
-pub(crate) fn process(name: &str, command: &str, ready: Vec<Ready>) -> Process {
+pub(crate) fn process(name: &str, command: &str, ready: Vec<ReadyCheck>) -> Process {
     Process {
         name: name.to_owned(),
         command: command.to_owned(),
@@ -73,14 +73,14 @@ pub(crate) fn process(name: &str, command: &str, ready: Vec<Ready>) -> Process {
 /// A shell script that signals readiness with a file.
 pub(crate) fn script(text: &str) -> Process {
     let mut process =
-        process("script", "sh $DIR/script", vec![Ready::File("$DIR/ready".to_owned())]);
+        process("script", "sh $DIR/script", vec![ReadyCheck::File("$DIR/ready".to_owned())]);
     process.env.insert("SCRIPT".to_owned(), text.to_owned());
     process.command = "sh -c 'eval \"$SCRIPT\"'".to_owned();
     process
 }
 
-pub(crate) fn port() -> Vec<Ready> {
-    vec![Ready::Port("$PORT".to_owned())]
+pub(crate) fn port() -> Vec<ReadyCheck> {
+    vec![ReadyCheck::Port("$PORT".to_owned())]
 }
 
 /// The processes of a stack, found by their environment.

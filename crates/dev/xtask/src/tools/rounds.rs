@@ -5,14 +5,14 @@ use std::sync::atomic::AtomicBool;
 
 use base::Seed;
 use rustix::thread::{CpuSet, sched_getaffinity};
-use stage::Exclusive;
+use stage::CpuLock;
 
 use crate::{pages, say};
 
 /// What the rounds of all loads share.
 pub(crate) struct Rounds {
     /// Excludes other measurements.
-    _exclusive: Exclusive,
+    _exclusive: CpuLock,
     pub(crate) stop: Arc<AtomicBool>,
     /// This machine in words.
     pub(crate) machine: String,

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fixture::{Running, Tally};
+use fixture::{RunningFixture, Tally};
 use spec::Endpoint;
 
 use super::Options;
@@ -136,7 +136,7 @@ impl<'o> Turns<'o> {
     }
 
     /// The server's tally once it receives no more.
-    fn settled(&self, server: &Running) -> Result<Tally, String> {
+    fn settled(&self, server: &RunningFixture) -> Result<Tally, String> {
         let tally = || server.tally().ok_or("the server keeps no tally");
         let mut before = tally()?;
         loop {

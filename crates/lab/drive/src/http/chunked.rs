@@ -7,7 +7,7 @@ const LINE_MAX: u32 = 8192;
 
 /// The reader's position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Chunked {
+pub(super) struct ChunkedBody {
     state: State,
     /// Bytes of the current line, or of all trailers.
     line: u32,
@@ -56,9 +56,9 @@ pub(super) enum Piece {
     End(usize),
 }
 
-impl Chunked {
-    pub(super) fn new() -> Chunked {
-        Chunked { state: State::Size { value: 0, digits: false }, line: 0 }
+impl ChunkedBody {
+    pub(super) fn new() -> ChunkedBody {
+        ChunkedBody { state: State::Size { value: 0, digits: false }, line: 0 }
     }
 
     /// Reads the next piece of `bytes`, which must not be empty; consumes at least one byte.
@@ -137,7 +137,7 @@ mod tests {
 
     /// The data of a whole body, and the number of bytes consumed.
     fn decode(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, Fault> {
-        let (mut chunked, mut at, mut data) = (Chunked::new(), 0, Vec::new());
+        let (mut chunked, mut at, mut data) = (ChunkedBody::new(), 0, Vec::new());
         while at < bytes.len() {
             match chunked.step(&bytes[at..])? {
                 Piece::Framing(n) => at += n,

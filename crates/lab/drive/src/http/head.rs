@@ -29,7 +29,7 @@ pub(super) enum Framing {
 
 /// The information in a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct ResponseHead {
     pub(super) status: u16,
     pub(super) framing: Framing,
     /// Whether the connection can carry another request afterwards.
@@ -70,7 +70,7 @@ pub(super) fn is_about_framing(name: &[u8]) -> bool {
 }
 
 /// Parses a complete head. `to_head` means that the request's method was HEAD.
-pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Head, Fault> {
+pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<ResponseHead, Fault> {
     // Uninitialised: zeroing 128 lines would cost more than parsing the usual five.
     let mut lines = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut []);
@@ -94,7 +94,7 @@ pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Head, Fault> {
     let http_1_1 = minor >= 1;
     let framing = fields.framing(status, to_head, http_1_1)?;
     let wants_kept = if http_1_1 { !fields.close } else { fields.keep_alive && !fields.close };
-    Ok(Head { status, framing, keep_alive: wants_kept && framing != Framing::UntilClose })
+    Ok(ResponseHead { status, framing, keep_alive: wants_kept && framing != Framing::UntilClose })
 }
 
 /// The header fields about framing.
@@ -171,7 +171,7 @@ fn decimal(value: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn head(lines: &str) -> Result<Head, Fault> {
+    fn head(lines: &str) -> Result<ResponseHead, Fault> {
         parse(format!("{}\r\n\r\n", lines.replace('\n', "\r\n")).as_bytes(), false)
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::HEAD_MAX;
-use super::chunked::{Chunked, Piece};
-use super::head::{self, Framing, Head};
+use super::chunked::{ChunkedBody, Piece};
+use super::head::{self, Framing, ResponseHead};
 use super::template::Heads;
 use crate::Fault;
 
@@ -52,7 +52,7 @@ pub struct ResponseReader {
 enum State {
     Head,
     Length(u64),
-    Chunked(Chunked),
+    Chunked(ChunkedBody),
     UntilClose,
     Done,
 }
@@ -197,14 +197,14 @@ impl ResponseReader {
     }
 
     /// The head of the final response is complete: its body follows.
-    fn take_final(&mut self, head: Head, sink: &mut impl Sink) {
-        let Head { status, framing, keep_alive } = head;
+    fn take_final(&mut self, head: ResponseHead, sink: &mut impl Sink) {
+        let ResponseHead { status, framing, keep_alive } = head;
         sink.status(status);
         self.keep_alive = keep_alive;
         self.state = match framing {
             Framing::Empty => State::Done,
             Framing::Length(length) => State::Length(length),
-            Framing::Chunked => State::Chunked(Chunked::new()),
+            Framing::Chunked => State::Chunked(ChunkedBody::new()),
             Framing::UntilClose => State::UntilClose,
         };
     }

@@ -18,7 +18,7 @@
 use std::sync::OnceLock;
 
 use super::HEAD_MAX;
-use super::head::{Head, is_about_framing};
+use super::head::{ResponseHead, is_about_framing};
 
 /// Number of heads kept. One is enough for a usual server; two more learn which other values vary;
 /// a server with more different heads uses the parser.
@@ -33,7 +33,7 @@ pub(super) struct Heads([OnceLock<Template>; KEPT]);
 
 impl Heads {
     /// Matches the head at the beginning of `bytes` with the kept ones; its content and length.
-    pub(super) fn find(&self, bytes: &[u8]) -> Option<(Head, usize)> {
+    pub(super) fn find(&self, bytes: &[u8]) -> Option<(ResponseHead, usize)> {
         // Newest first: it has all holes of the older ones, and more.
         self.0.iter().rev().filter_map(OnceLock::get).find_map(|template| {
             let length = template.fits(bytes)?;
@@ -43,7 +43,7 @@ impl Heads {
 
     /// Keeps the head `bytes`, which was parsed as `head`, if there is room. A value that differs
     /// from a kept head with the same field names becomes a hole.
-    pub(super) fn learn(&self, bytes: &[u8], head: Head) {
+    pub(super) fn learn(&self, bytes: &[u8], head: ResponseHead) {
         let Some(room) = self.0.iter().position(|slot| slot.get().is_none()) else { return };
         let alike = self.0[..room].iter().rev().filter_map(OnceLock::get);
         let template = alike
@@ -64,19 +64,19 @@ struct Template {
     text: Box<[u8]>,
     /// The positions of these values in `text`, ascending. Each is followed by CRLF.
     holes: Box<[usize]>,
-    head: Head,
+    head: ResponseHead,
 }
 
 impl Template {
     /// The template of a head that was parsed as `head`. Holes are the Date and all values that
     /// differ from `known`, whose lines must have the same names.
-    fn new(bytes: &[u8], head: Head, known: Option<&Template>) -> Option<Template> {
+    fn new(bytes: &[u8], head: ResponseHead, known: Option<&Template>) -> Option<Template> {
         if bytes.len() > LENGTH_MAX {
             return None;
         }
         let (mut text, mut holes) = (Vec::with_capacity(bytes.len()), Vec::new());
-        let mut known_lines = known.map(|known| Lines(&known.text));
-        for (i, line) in Lines(bytes).enumerate() {
+        let mut known_lines = known.map(|known| HeadLines(&known.text));
+        for (i, line) in HeadLines(bytes).enumerate() {
             let line = line?;
             let known_line = match &mut known_lines {
                 Some(lines) => Some(lines.next()??),
@@ -130,9 +130,9 @@ fn is_printable(bytes: &[u8]) -> bool {
 }
 
 /// Lines without their CRLF; `None` for a line that does not end in CRLF.
-struct Lines<'a>(&'a [u8]);
+struct HeadLines<'a>(&'a [u8]);
 
-impl<'a> Iterator for Lines<'a> {
+impl<'a> Iterator for HeadLines<'a> {
     type Item = Option<&'a [u8]>;
 
     fn next(&mut self) -> Option<Option<&'a [u8]>> {

@@ -89,7 +89,7 @@ fn nothing_could_be_read_while_a_slice_ran() {
     let load = Load { threads: 2, ..Load::default() };
     let mut session = Session::open(&target, &load, &options).unwrap();
     session.learn().unwrap();
-    let live = Arc::new(Live::default());
+    let live = Arc::new(LiveCounts::default());
     session.watch(Arc::clone(&live));
     let slice = Slice { requests: Some(500), drain: Nanos::from_secs(10), ..one_request() };
     let seen = session.run(&slice).unwrap();

@@ -7,7 +7,7 @@ use netio::{Address, Epoll, Setup, Uring};
 use spec::{Arrivals, Endpoint, Exchange, Expect, Load, Target};
 
 use super::*;
-use crate::observe::Learned;
+use crate::observe::LearnedResponse;
 
 const CONNECTIONS: usize = 8;
 
@@ -17,10 +17,13 @@ fn orders(requests: u64, open: bool) -> Orders {
     } else {
         Mode::Closed
     };
-    let mut expected =
-        Expected::from_load(&Load::default().exchange, &Expect::default(), &Arc::from(&b""[..]));
+    let mut expected = ExpectedResponse::from_load(
+        &Load::default().exchange,
+        &Expect::default(),
+        &Arc::from(&b""[..]),
+    );
     let body = Some(b"Hello World!".to_vec());
-    expected.learn(&Learned { status: Some(200), body, length: Some(12), varies: false });
+    expected.learn(&LearnedResponse { status: Some(200), body, length: Some(12), varies: false });
     let slice = Slice {
         mode,
         start: LoopStart::Fresh,

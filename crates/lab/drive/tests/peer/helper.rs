@@ -5,14 +5,14 @@ use std::sync::atomic::AtomicBool;
 
 use base::{CpuSet, Nanos, Seed};
 use drive::{DriveError, Observation, Options, Session, Slice};
-use fixture::{Config, Faults, Running, Service, spawn};
+use fixture::{Config, Faults, RunningFixture, Service, spawn};
 use ledger::Counts;
 use spec::{Endpoint, Exchange, Load, Mode, Target};
 use tempfile::TempDir;
 
 /// A fixture and a load for it.
 pub(crate) struct Rig {
-    pub(crate) fixture: Running,
+    pub(crate) fixture: RunningFixture,
     pub(crate) target: Target,
     pub(crate) load: Load,
     pub(crate) options: Options,

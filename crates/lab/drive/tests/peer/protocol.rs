@@ -5,7 +5,7 @@ use fixture::{Faults, Framing, HttpAnswer, ResponseBody, Service};
 use spec::{Check, Exchange, Expect, HttpRequest};
 
 /// Runs 200 requests against a response of this shape; expects all to complete.
-fn assert_sound(shape: HttpAnswer, connects: u64) -> drive::Learned {
+fn assert_sound(shape: HttpAnswer, connects: u64) -> drive::LearnedResponse {
     let rig = rig(On::V4, Service::Http(shape.clone()), Faults::default());
     let mut session = rig.open().unwrap();
     let learned = session.learn().unwrap();

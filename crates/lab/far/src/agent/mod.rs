@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use base::{Machine, monotonic_now};
 
-use crate::error::Refusal;
+use crate::error::AgentError;
 use crate::frame::{FrameError, read_frame, write_frame};
 use crate::message::{Answer, Ask, FromAgent, Hello, ToAgent};
 use crate::{BEAT, SILENCE_MAX};
@@ -151,17 +151,17 @@ impl QuestionReader {
         let (output, work) = (Arc::clone(&self.output), Arc::clone(&self.work));
         let answer = move || reply(&output, id, work.answer(ask));
         if let Err(error) = thread::Builder::new().name("work".to_owned()).spawn(answer) {
-            let refusal = Refusal::other(format!("no thread could be started: {error}"));
+            let refusal = AgentError::other(format!("no thread could be started: {error}"));
             reply(&self.output, id, Err(refusal));
         }
     }
 }
 
-fn reply(output: &Output, id: u64, answer: Result<Answer, Refusal>) {
+fn reply(output: &Output, id: u64, answer: Result<Answer, AgentError>) {
     let mut output = locked(output);
     if let Err(error) = write_frame(&mut *output, &FromAgent::Reply { id, answer }) {
         // Too long a message was not sent; if the channel has ended, nothing else can be either.
-        let answer = Err(Refusal::other(error));
+        let answer = Err(AgentError::other(error));
         let _ = write_frame(&mut *output, &FromAgent::Reply { id, answer });
     }
 }

@@ -11,11 +11,11 @@ use drive::{DriveError, Session, StopFlag};
 use host::{Canary, Identity, Meter};
 use spec::Target;
 use stage::server_count::CountReader;
-use stage::{Exclusive, LiveStack, Stage, StageError, StageOptions, StartOptions};
+use stage::{CpuLock, LiveStack, Stage, StageError, StageOptions, StartOptions};
 
 use super::{Binary, locked};
-use crate::error::Refusal;
-use crate::message::{Answer, Ask, Claim, Facts, Look, Looked, Open, StackOptions};
+use crate::error::AgentError;
+use crate::message::{Answer, Ask, Claim, Facts, Look, MachineReading, OpenSession, StackOptions};
 
 /// A body of more bytes is not sent to the near end.
 const BODY_BYTES_MAX: usize = 12 << 20;
@@ -39,18 +39,18 @@ impl<T> Shelf<T> {
         id
     }
 
-    fn with<R>(&self, id: u64, of: impl FnOnce(&mut T) -> R) -> Result<R, Refusal> {
+    fn with<R>(&self, id: u64, of: impl FnOnce(&mut T) -> R) -> Result<R, AgentError> {
         let thing = locked(&self.things).get(&id).map(Arc::clone);
-        let thing = thing.ok_or_else(|| Refusal::other("it is not there"))?;
+        let thing = thing.ok_or_else(|| AgentError::other("it is not there"))?;
         let mut thing = thing.lock().unwrap_or_else(PoisonError::into_inner);
-        thing.as_mut().map(of).ok_or_else(|| Refusal::other("it has ended"))
+        thing.as_mut().map(of).ok_or_else(|| AgentError::other("it has ended"))
     }
 
-    fn take(&self, id: u64) -> Result<T, Refusal> {
+    fn take(&self, id: u64) -> Result<T, AgentError> {
         let thing = locked(&self.things).remove(&id);
-        let thing = thing.ok_or_else(|| Refusal::other("it is not there"))?;
+        let thing = thing.ok_or_else(|| AgentError::other("it is not there"))?;
         let taken = locked(&thing).take();
-        taken.ok_or_else(|| Refusal::other("it has ended"))
+        taken.ok_or_else(|| AgentError::other("it has ended"))
     }
 
     fn is_empty(&self) -> bool {
@@ -64,7 +64,7 @@ pub(super) struct Work {
     binary: Binary,
     meter: Meter,
     canary: Mutex<Option<(CpuSet, Canary)>>,
-    claims: Mutex<Vec<Exclusive>>,
+    claims: Mutex<Vec<CpuLock>>,
     stage: Mutex<Option<Arc<Stage>>>,
     stacks: Shelf<LiveStack>,
     counters: Shelf<CountReader>,
@@ -97,7 +97,7 @@ impl Work {
         }
     }
 
-    pub(super) fn answer(&self, ask: Ask) -> Result<Answer, Refusal> {
+    pub(super) fn answer(&self, ask: Ask) -> Result<Answer, AgentError> {
         Ok(match ask {
             Ask::Facts => Answer::Facts(Box::new(self.facts())),
             // The reader answers it.
@@ -106,7 +106,7 @@ impl Work {
             Ask::Canary(cpus) => self.canary(cpus),
             Ask::Way { server } => {
                 let (way, round_trip) = crate::way(&server)
-                    .map_err(|error| Refusal::other(format!("{server}: {error}")))?;
+                    .map_err(|error| AgentError::other(format!("{server}: {error}")))?;
                 Answer::Way { way, round_trip }
             }
             Ask::Begin(run) => self.begin(run)?,
@@ -178,7 +178,7 @@ impl Work {
         }
     }
 
-    fn claim(&self, claim: &Claim) -> Result<Answer, Refusal> {
+    fn claim(&self, claim: &Claim) -> Result<Answer, AgentError> {
         let exclusive = match claim.wait {
             false => stage::exclusive(&claim.cpus, &claim.command)?,
             true => {
@@ -197,7 +197,7 @@ impl Work {
         Answer::Instant(known.as_ref().map(|(_, canary)| canary.run()).unwrap_or_default())
     }
 
-    fn begin(&self, run: RunId) -> Result<Answer, Refusal> {
+    fn begin(&self, run: RunId) -> Result<Answer, AgentError> {
         let mut stage = locked(&self.stage);
         if stage.is_none() {
             let options = StageOptions::new(self.binary.executable.clone(), run);
@@ -206,9 +206,9 @@ impl Work {
         Ok(Answer::Done)
     }
 
-    fn start(&self, stack: &spec::Stack, options: StackOptions) -> Result<Answer, Refusal> {
+    fn start(&self, stack: &spec::Stack, options: StackOptions) -> Result<Answer, AgentError> {
         let stage = locked(&self.stage).as_ref().map(Arc::clone);
-        let stage = stage.ok_or_else(|| Refusal::other("no run has begun"))?;
+        let stage = stage.ok_or_else(|| AgentError::other("no run has begun"))?;
         let is_apart = options.host != spec::LOOPBACK;
         self.starting.fetch_add(1, Ordering::SeqCst);
         let started = stage.start(
@@ -226,19 +226,21 @@ impl Work {
         let started = started.map(|live| self.stacks.add(live));
         self.starting.fetch_sub(1, Ordering::SeqCst);
         match started {
-            Err(error @ StageError::NotReady { .. }) if is_apart => Err(Refusal::other(format!(
-                "{error}\n  note: clients on other machines reach it only if it listens on $HOST, or \
+            Err(error @ StageError::NotReady { .. }) if is_apart => {
+                Err(AgentError::other(format!(
+                    "{error}\n  note: clients on other machines reach it only if it listens on $HOST, or \
                  on all addresses"
-            ))),
+                )))
+            }
             started => Ok(Answer::Made(started?)),
         }
     }
 
-    fn look(&self, look: Look) -> Result<Looked, Refusal> {
-        let mut looked = Looked {
+    fn look(&self, look: Look) -> Result<MachineReading, AgentError> {
+        let mut looked = MachineReading {
             reading: self.meter.read(),
             throttled: stage::throttled(),
-            ..Looked::default()
+            ..MachineReading::default()
         };
         if let Some(stack) = look.stack {
             let of_stack = |live: &mut LiveStack| {
@@ -255,8 +257,8 @@ impl Work {
         Ok(looked)
     }
 
-    fn open(&self, open: &Open) -> Result<Answer, Refusal> {
-        let target = Target::parse(&open.target).map_err(Refusal::other)?;
+    fn open(&self, open: &OpenSession) -> Result<Answer, AgentError> {
+        let target = Target::parse(&open.target).map_err(AgentError::other)?;
         let options = drive::Options {
             cpus: open.cpus.clone(),
             seed: open.seed,

@@ -37,12 +37,12 @@ pub(crate) enum ScriptAnswer {
     /// The program starts, and owns the channel from now on.
     Start(String),
     /// It does not work, for this reason.
-    No(Refusal),
+    No(ScriptFailure),
 }
 
 /// Why the script gave up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum ScriptFailure {
     System,
     Machine,
     Folder(String),
@@ -64,8 +64,8 @@ impl ScriptAnswer {
             "folder" => ScriptAnswer::Folder(rest.to_owned()),
             "need" => ScriptAnswer::Need(rest.to_owned()),
             "start" => ScriptAnswer::Start(rest.to_owned()),
-            "no" => ScriptAnswer::No(Refusal::of(rest)),
-            _ => ScriptAnswer::No(Refusal::Unknown(line.to_owned())),
+            "no" => ScriptAnswer::No(ScriptFailure::of(rest)),
+            _ => ScriptAnswer::No(ScriptFailure::Unknown(line.to_owned())),
         })
     }
 }
@@ -89,25 +89,25 @@ fn here(rest: &str) -> ScriptAnswer {
     ScriptAnswer::Here { system: word(0), facts }
 }
 
-impl Refusal {
-    fn of(rest: &str) -> Refusal {
+impl ScriptFailure {
+    fn of(rest: &str) -> ScriptFailure {
         let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         match word {
-            "system" => Refusal::System,
-            "machine" => Refusal::Machine,
-            "folder" => Refusal::Folder(rest.to_owned()),
-            "silent" => Refusal::Silent,
+            "system" => ScriptFailure::System,
+            "machine" => ScriptFailure::Machine,
+            "folder" => ScriptFailure::Folder(rest.to_owned()),
+            "silent" => ScriptFailure::Silent,
             // `df -P` counts units of 1,024 bytes.
-            "write" => Refusal::Write {
+            "write" => ScriptFailure::Write {
                 free_bytes: rest.trim().parse::<u64>().ok().map(|free| free.saturating_mul(1024)),
             },
-            "cut" => Refusal::Cut,
-            "hash" => Refusal::Hash,
+            "cut" => ScriptFailure::Cut,
+            "hash" => ScriptFailure::Hash,
             "run" => {
                 let (status, said) = rest.split_once(' ').unwrap_or((rest, ""));
-                Refusal::Run { status: status.to_owned(), said: said.to_owned() }
+                ScriptFailure::Run { status: status.to_owned(), said: said.to_owned() }
             }
-            _ => Refusal::Unknown(format!("{word} {rest}")),
+            _ => ScriptFailure::Unknown(format!("{word} {rest}")),
         }
     }
 
@@ -116,17 +116,17 @@ impl Refusal {
     pub(crate) fn cause(self, system: &str, machine: &str, folder: &str, size: u64) -> Cause {
         let folder = folder.to_owned();
         match self {
-            Refusal::System => Cause::OtherSystem { system: system.to_owned() },
-            Refusal::Machine => Cause::OtherMachine { machine: machine.to_owned() },
-            Refusal::Folder(why) => Cause::Folder { folder, why: after_program(&why) },
-            Refusal::Write { free_bytes: Some(free_bytes) } if free_bytes < size => {
+            ScriptFailure::System => Cause::OtherSystem { system: system.to_owned() },
+            ScriptFailure::Machine => Cause::OtherMachine { machine: machine.to_owned() },
+            ScriptFailure::Folder(why) => Cause::Folder { folder, why: after_program(&why) },
+            ScriptFailure::Write { free_bytes: Some(free_bytes) } if free_bytes < size => {
                 Cause::Full { folder, free_bytes, bytes: size }
             }
-            Refusal::Write { .. } => Cause::Write { folder },
-            Refusal::Silent | Refusal::Cut => Cause::CopyInterrupted,
-            Refusal::Hash => Cause::OtherHash,
-            Refusal::Run { status, said } => ran_not(&status, said, folder, machine),
-            Refusal::Unknown(said) => Cause::NotOurs { said },
+            ScriptFailure::Write { .. } => Cause::Write { folder },
+            ScriptFailure::Silent | ScriptFailure::Cut => Cause::CopyInterrupted,
+            ScriptFailure::Hash => Cause::OtherHash,
+            ScriptFailure::Run { status, said } => ran_not(&status, said, folder, machine),
+            ScriptFailure::Unknown(said) => Cause::NotOurs { said },
         }
     }
 }

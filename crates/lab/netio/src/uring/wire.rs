@@ -13,8 +13,8 @@ use rustix::net::{SendFlags, send};
 
 use super::buffers;
 use super::ring::Ring;
-use crate::connect::{Blocking, Connector};
-use crate::retired::Retired;
+use crate::connect::{BlockingMode, Connector};
+use crate::retired::RetiredSockets;
 use crate::{Connect, Ending, Failure, Setup, Traffic, Wire};
 
 /// Messages up to this size fit into the socket's buffer, so a send is never partial.
@@ -26,7 +26,7 @@ pub struct UringWire {
     pub(super) connector: Connector,
     pub(super) message: Arc<[u8]>,
     pub(super) slots: Vec<Slot>,
-    pub(super) retired: Retired,
+    pub(super) retired: RetiredSockets,
     /// Slots that were released and have something to deliver.
     pub(super) released: VecDeque<usize>,
     pub(super) traffic: Traffic,
@@ -70,10 +70,10 @@ impl UringWire {
     pub(super) fn new(setup: &Setup, ring: Ring) -> UringWire {
         UringWire {
             ring,
-            connector: Connector::new(setup, Blocking::OnceOpen),
+            connector: Connector::new(setup, BlockingMode::OnceOpen),
             message: setup.message.clone(),
             slots: (0..setup.slots).map(|_| Slot::default()).collect(),
-            retired: Retired::new(),
+            retired: RetiredSockets::new(),
             released: VecDeque::with_capacity(setup.slots),
             traffic: Traffic::default(),
             broken: None,

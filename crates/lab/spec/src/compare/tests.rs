@@ -16,9 +16,9 @@ fn a_command_that_names_the_socket_is_reached_through_it() {
     .expect("a plan");
     let [tcp, unix] = plan.parts[0].variants.as_slice() else { panic!("two variants") };
     assert_eq!((tcp.name.as_str(), tcp.target.as_str()), ("tcp", "http://127.0.0.1:$PORT/"));
-    assert_eq!(tcp.stack.processes[0].ready, [Ready::Port("$PORT".to_owned())]);
+    assert_eq!(tcp.stack.processes[0].ready, [ReadyCheck::Port("$PORT".to_owned())]);
     assert_eq!((unix.name.as_str(), unix.target.as_str()), ("unix", "http://unix:$SOCKET:/"));
-    assert_eq!(unix.stack.processes[0].ready, [Ready::Socket("$SOCKET".to_owned())]);
+    assert_eq!(unix.stack.processes[0].ready, [ReadyCheck::Socket("$SOCKET".to_owned())]);
     assert_eq!(plan.parts[0].contrasts, [Contrast { baseline: 0, variant: 1 }]);
     assert_eq!(plan.parts[0].offers, default_offers());
     assert_eq!(plan.question, "Which is faster: tcp or unix?");

@@ -3,20 +3,20 @@
 //! Each side becomes a fraction of two linear forms in the metrics. The test is about x ÷ y exactly
 //! if their difference is αx + βy over an expression of known sign.
 
-use super::{Comparison, Measured, Operator, RatioTest, Sum};
+use super::{Comparison, Operator, RatioTest, Sum, VariantMetric};
 
 /// A constant and multiples of metrics.
 #[derive(Clone, Debug)]
-struct Linear<'a> {
+struct LinearForm<'a> {
     constant: f64,
-    terms: Vec<(&'a Measured, f64)>,
+    terms: Vec<(&'a VariantMetric, f64)>,
 }
 
 /// `over` ÷ `under`.
 #[derive(Clone, Debug)]
 struct Fraction<'a> {
-    over: Linear<'a>,
-    under: Linear<'a>,
+    over: LinearForm<'a>,
+    under: LinearForm<'a>,
 }
 
 /// The test `left comparison right` as a test of a ratio, if it is one.
@@ -40,11 +40,11 @@ pub(super) fn ratio<'a>(
 fn fraction(sum: &Sum) -> Option<Fraction<'_>> {
     Some(match sum {
         Sum::Number(number) => {
-            Fraction { over: Linear::number(*number), under: Linear::number(1.0) }
+            Fraction { over: LinearForm::number(*number), under: LinearForm::number(1.0) }
         }
         Sum::Measured(measured) => Fraction {
-            over: Linear { constant: 0.0, terms: vec![(measured, 1.0)] },
-            under: Linear::number(1.0),
+            over: LinearForm { constant: 0.0, terms: vec![(measured, 1.0)] },
+            under: LinearForm::number(1.0),
         },
         Sum::Negative(inner) => {
             let inner = fraction(inner)?;
@@ -85,17 +85,17 @@ impl<'a> Fraction<'a> {
     }
 }
 
-impl<'a> Linear<'a> {
-    fn number(constant: f64) -> Linear<'a> {
-        Linear { constant, terms: Vec::new() }
+impl<'a> LinearForm<'a> {
+    fn number(constant: f64) -> LinearForm<'a> {
+        LinearForm { constant, terms: Vec::new() }
     }
 
-    fn scaled(&self, factor: f64) -> Linear<'a> {
+    fn scaled(&self, factor: f64) -> LinearForm<'a> {
         let terms = self.terms.iter().map(|(of, n)| (*of, n * factor));
-        Linear { constant: self.constant * factor, terms: terms.collect() }.tidied()
+        LinearForm { constant: self.constant * factor, terms: terms.collect() }.tidied()
     }
 
-    fn plus(&self, other: &Linear<'a>) -> Linear<'a> {
+    fn plus(&self, other: &LinearForm<'a>) -> LinearForm<'a> {
         let mut sum = self.clone();
         sum.constant += other.constant;
         for (of, n) in &other.terms {
@@ -108,7 +108,7 @@ impl<'a> Linear<'a> {
     }
 
     /// The product, unless both contain metrics.
-    fn times(&self, other: &Linear<'a>) -> Option<Linear<'a>> {
+    fn times(&self, other: &LinearForm<'a>) -> Option<LinearForm<'a>> {
         match (self.terms.is_empty(), other.terms.is_empty()) {
             (true, _) => Some(other.scaled(self.constant)),
             (_, true) => Some(self.scaled(other.constant)),
@@ -116,13 +116,13 @@ impl<'a> Linear<'a> {
         }
     }
 
-    fn equals(&self, other: &Linear<'a>) -> bool {
+    fn equals(&self, other: &LinearForm<'a>) -> bool {
         let difference = self.plus(&other.scaled(-1.0));
         difference.constant == 0.0 && difference.terms.is_empty()
     }
 
     /// Without terms that cancelled.
-    fn tidied(mut self) -> Linear<'a> {
+    fn tidied(mut self) -> LinearForm<'a> {
         self.terms.retain(|(_, n)| *n != 0.0);
         self
     }

@@ -73,7 +73,7 @@ pub enum Comparison {
 
 /// A metric of a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct VariantMetric {
     /// The part; always there after [`FailIf::with_parts`].
     pub part: Option<String>,
     /// The variant's name; never empty after [`FailIf::with_parts`].
@@ -107,9 +107,9 @@ pub struct Interval {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RatioTest<'a> {
     /// The numerator.
-    pub of: &'a Measured,
+    pub of: &'a VariantMetric,
     /// The denominator: the same metric of another variant of the same part.
-    pub to: &'a Measured,
+    pub to: &'a VariantMetric,
     /// The comparison.
     pub comparison: Comparison,
     /// The right-hand side.
@@ -119,7 +119,7 @@ pub struct RatioTest<'a> {
 #[derive(Clone, Debug, PartialEq)]
 enum Sum {
     Number(f64),
-    Measured(Measured),
+    Measured(VariantMetric),
     Negative(Box<Sum>),
     /// Evaluated from left to right. A list, not a tree, so that long sums are not deeply nested.
     Chain(Box<Sum>, Vec<(Operator, Sum)>),
@@ -195,7 +195,7 @@ fn error(text: &str, span: &Range<usize>, message: impl Into<String>) -> SpecErr
 impl Condition {
     fn each_measured(
         &mut self,
-        change: &mut dyn FnMut(&mut Measured) -> Result<(), SpecError>,
+        change: &mut dyn FnMut(&mut VariantMetric) -> Result<(), SpecError>,
     ) -> Result<(), SpecError> {
         match self {
             Condition::Any(parts) | Condition::All(parts) => {
@@ -228,7 +228,7 @@ impl Condition {
 
 impl Test {
     /// The metrics in the test, in order.
-    pub fn measured(&self) -> Vec<&Measured> {
+    pub fn measured(&self) -> Vec<&VariantMetric> {
         let mut all = Vec::new();
         self.left.collect(&mut all);
         self.right.collect(&mut all);
@@ -242,7 +242,7 @@ impl Test {
     }
 
     /// Decides the test from the interval of each metric, by interval arithmetic.
-    pub fn over(&self, value: &dyn Fn(&Measured) -> Interval) -> Truth {
+    pub fn over(&self, value: &dyn Fn(&VariantMetric) -> Interval) -> Truth {
         let (left, right) = (self.left.over(value), self.right.over(value));
         self.comparison.decide(left, right)
     }
@@ -277,13 +277,13 @@ impl Comparison {
     }
 }
 
-impl Measured {
+impl VariantMetric {
     /// The same metric of another variant of the same part.
-    fn is_counterpart_of(&self, other: &Measured) -> bool {
+    fn is_counterpart_of(&self, other: &VariantMetric) -> bool {
         self.part == other.part && self.metric == other.metric && self.variant != other.variant
     }
 
-    fn is(&self, other: &Measured) -> bool {
+    fn is(&self, other: &VariantMetric) -> bool {
         self.part == other.part && self.metric == other.metric && self.variant == other.variant
     }
 
@@ -338,7 +338,7 @@ impl Measured {
 impl Sum {
     fn each_measured(
         &mut self,
-        change: &mut dyn FnMut(&mut Measured) -> Result<(), SpecError>,
+        change: &mut dyn FnMut(&mut VariantMetric) -> Result<(), SpecError>,
     ) -> Result<(), SpecError> {
         match self {
             Sum::Number(_) => Ok(()),
@@ -351,7 +351,7 @@ impl Sum {
         }
     }
 
-    fn collect<'a>(&'a self, all: &mut Vec<&'a Measured>) {
+    fn collect<'a>(&'a self, all: &mut Vec<&'a VariantMetric>) {
         match self {
             Sum::Number(_) => {}
             Sum::Measured(measured) => all.push(measured),
@@ -363,7 +363,7 @@ impl Sum {
         }
     }
 
-    fn over(&self, value: &dyn Fn(&Measured) -> Interval) -> Interval {
+    fn over(&self, value: &dyn Fn(&VariantMetric) -> Interval) -> Interval {
         match self {
             Sum::Number(number) => Interval::exactly(*number),
             Sum::Measured(measured) => value(measured),

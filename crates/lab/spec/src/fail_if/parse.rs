@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::scan::{Token, scan};
-use super::{Comparison, Condition, METRICS, Measured, Operator, Sum, Test, error};
+use super::{Comparison, Condition, METRICS, Operator, Sum, Test, VariantMetric, error};
 use crate::error::{SpecError, suggestion};
 
 /// Limits on length and depth, so that no text can exhaust the stack.
@@ -194,7 +194,7 @@ impl Parser<'_> {
             Token::Number(number) => Sum::Number(number),
             Token::Measured { part, variant, metric, metric_span } => {
                 let metric = self.metric(&metric, &metric_span)?;
-                Sum::Measured(Measured { part, variant, metric, span: span.clone() })
+                Sum::Measured(VariantMetric { part, variant, metric, span: span.clone() })
             }
             _ => return Err(self.unexpected("a number or VARIANT.METRIC")),
         };

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// `tcp` and `unix` with p99 of 1 ms and 2 ms, throughput of 1000 and 2000, no errors; all exact.
-fn exactly(measured: &Measured) -> Interval {
+fn exactly(measured: &VariantMetric) -> Interval {
     let times = if measured.variant == "tcp" { 1.0 } else { 2.0 };
     Interval::exactly(match measured.metric {
         "p50" | "p90" | "p99" => times * 1e6,
@@ -14,7 +14,7 @@ fn exactly(measured: &Measured) -> Interval {
 }
 
 /// Each figure known to ±10%.
-fn roughly(measured: &Measured) -> Interval {
+fn roughly(measured: &VariantMetric) -> Interval {
     let Interval { low, high } = exactly(measured);
     Interval { low: 0.9 * low, high: 1.1 * high }
 }
@@ -27,7 +27,7 @@ fn read(text: &str) -> Result<FailIf, SpecError> {
     FailIf::parse(text).and_then(|condition| condition.with_parts(&one_part()))
 }
 
-fn decide(text: &str, value: &dyn Fn(&Measured) -> Interval) -> Truth {
+fn decide(text: &str, value: &dyn Fn(&VariantMetric) -> Interval) -> Truth {
     read(text).expect(text).decide(&mut |test| test.over(value))
 }
 
@@ -168,7 +168,7 @@ fn a_plan_of_several_parts_needs_the_part() {
     let found = |text: &str| {
         let mut found = Vec::new();
         read(text).expect(text).decide(&mut |test| {
-            let name = |m: &&Measured| format!("{}/{}", m.part.as_deref().unwrap(), m.variant);
+            let name = |m: &&VariantMetric| format!("{}/{}", m.part.as_deref().unwrap(), m.variant);
             found.extend(test.measured().iter().map(name));
             Truth::Undecided
         });
@@ -211,7 +211,7 @@ fn a_plan_of_several_parts_needs_the_part() {
 fn a_name_is_stronger_than_a_position() {
     let parts = [("main".to_owned(), ["b", "a"].map(str::to_owned).to_vec())];
     let condition = FailIf::parse("a.p99 > b.p99").unwrap().with_parts(&parts).unwrap();
-    let value = |of: &Measured| Interval::exactly(if of.variant == "a" { 2.0 } else { 1.0 });
+    let value = |of: &VariantMetric| Interval::exactly(if of.variant == "a" { 2.0 } else { 1.0 });
     assert_eq!(condition.decide(&mut |test| test.over(&value)), Truth::Holds);
 }
 
@@ -312,7 +312,7 @@ proptest! {
         (x, y) in (0.1..9.0_f64, 0.1..9.0_f64),
     ) {
         let text = format!("({k:.3} * b.p99 + a.p99 * {m:.3}) / a.p99 >= {n:.3} * b.p99 / a.p99");
-        let value = |of: &Measured| Interval::exactly(if of.variant == "unix" { x } else { y });
+        let value = |of: &VariantMetric| Interval::exactly(if of.variant == "unix" { x } else { y });
         let mut tests = Vec::new();
         read(&text).unwrap().decide(&mut |test| {
             tests.push(test.clone());

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::reader::{Source, Table};
+use super::reader::{SourceText, Table};
 use super::{EXPERIMENT_KEYS, ROOT_KEYS, parse_plan};
 use crate::error::SpecError;
 use crate::plan::Plan;
@@ -30,7 +30,7 @@ pub struct SourceFile {
 /// # Errors
 /// If the text is not TOML, or `include` is not a list of such names.
 pub fn includes(text: &str, path: &str) -> Result<Vec<String>, SpecError> {
-    let source = Source { path, text };
+    let source = SourceText { path, text };
     let root = DeTable::parse(text).map_err(|error| super::not_toml(source, &error))?;
     let Some(experiment) = open_experiment(source, root.get_ref())? else { return Ok(Vec::new()) };
     let mut names = Vec::new();
@@ -56,17 +56,17 @@ pub fn parse_plan_files(main: &SourceFile, included: &[SourceFile]) -> Result<Pl
     for file in included {
         check_included(file)?;
     }
-    let joined = Joined::new(main, included);
+    let joined = JoinedText::new(main, included);
     parse_plan(&joined.text, &main.path).map_err(|error| joined.in_original_file(error))
 }
 
 /// The experiment and its included files as one self-contained text.
 pub fn join_files(main: &SourceFile, included: &[SourceFile]) -> String {
-    Joined::new(main, included).text
+    JoinedText::new(main, included).text
 }
 
 fn open_experiment<'a>(
-    source: Source<'a>,
+    source: SourceText<'a>,
     map: &'a DeTable<'a>,
 ) -> Result<Option<Table<'a>>, SpecError> {
     let root = Table::root(source, map, &ROOT_KEYS)?;
@@ -76,7 +76,7 @@ fn open_experiment<'a>(
 }
 
 fn check_included(file: &SourceFile) -> Result<(), SpecError> {
-    let source = Source { path: &file.path, text: &file.text };
+    let source = SourceText { path: &file.path, text: &file.text };
     let root = DeTable::parse(&file.text).map_err(|error| super::not_toml(source, &error))?;
     Table::root(source, root.get_ref(), &INCLUDED_KEYS).map(drop).map_err(|error| {
         error.help(
@@ -87,13 +87,13 @@ fn check_included(file: &SourceFile) -> Result<(), SpecError> {
 }
 
 /// The joined text, and where each file begins in it.
-struct Joined<'f> {
+struct JoinedText<'f> {
     text: String,
     files: Vec<(Range<usize>, &'f SourceFile)>,
 }
 
-impl<'f> Joined<'f> {
-    fn new(main: &'f SourceFile, included: &'f [SourceFile]) -> Joined<'f> {
+impl<'f> JoinedText<'f> {
+    fn new(main: &'f SourceFile, included: &'f [SourceFile]) -> JoinedText<'f> {
         let mut text = without_include(&main.text);
         let mut files = vec![(0..text.len(), main)];
         for file in included {
@@ -105,7 +105,7 @@ impl<'f> Joined<'f> {
             text += &file.text;
             files.push((start..text.len(), file));
         }
-        Joined { text, files }
+        JoinedText { text, files }
     }
 
     fn in_original_file(&self, mut error: SpecError) -> SpecError {

@@ -27,7 +27,7 @@ use toml::de::{DeTable, DeValue};
 use crate::error::SpecError;
 use crate::plan::Plan;
 pub use include::{SourceFile, includes, join_files, parse_plan_files};
-use reader::{Scope, Source, Table, Vars};
+use reader::{Scope, SourceText, Table, Vars};
 pub(crate) use secrets::without_secrets;
 
 const ROOT_KEYS: [&str; 7] =
@@ -53,7 +53,7 @@ const EXPERIMENT_KEYS: [&str; 15] = [
 
 /// A file's tables, with their keys checked but not yet interpreted.
 struct File<'a> {
-    source: Source<'a>,
+    source: SourceText<'a>,
     experiment: Table<'a>,
     load: Option<Table<'a>>,
     schedule: Option<Table<'a>>,
@@ -74,7 +74,7 @@ struct File<'a> {
 /// Anything in the text that is unknown, contradictory or impossible to run, with line, column and
 /// what to write instead.
 pub fn parse_plan(text: &str, path: &str) -> Result<Plan, SpecError> {
-    let source = Source { path, text };
+    let source = SourceText { path, text };
     let root = DeTable::parse(text).map_err(|error| not_toml(source, &error))?;
     let file = File::open(source, root.get_ref())?;
     let name = required(&file.experiment, "name")?;
@@ -103,7 +103,7 @@ pub fn parse_plan(text: &str, path: &str) -> Result<Plan, SpecError> {
     Ok(plan)
 }
 
-fn not_toml(source: Source<'_>, error: &toml::de::Error) -> SpecError {
+fn not_toml(source: SourceText<'_>, error: &toml::de::Error) -> SpecError {
     let message = error.message().lines().collect::<Vec<_>>().join("; ");
     source.error(error.span().unwrap_or(0..0), format!("invalid TOML: {message}"))
 }
@@ -135,7 +135,7 @@ fn check_name(table: &Table<'_>, name: &str) -> Result<(), SpecError> {
 }
 
 impl<'a> File<'a> {
-    fn open(source: Source<'a>, map: &'a DeTable<'a>) -> Result<File<'a>, SpecError> {
+    fn open(source: SourceText<'a>, map: &'a DeTable<'a>) -> Result<File<'a>, SpecError> {
         let root = Table::root(source, map, &ROOT_KEYS)?;
         let table = |key: &str, keys: &[&str]| {
             root.get(key)
@@ -232,7 +232,7 @@ fn vars_of(table: &Table<'_>, declared: &BTreeSet<String>) -> Result<Vars, SpecE
 }
 
 fn check_variable(
-    source: Source<'_>,
+    source: SourceText<'_>,
     name: &str,
     span: std::ops::Range<usize>,
 ) -> Result<(), SpecError> {

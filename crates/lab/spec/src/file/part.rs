@@ -15,7 +15,7 @@ use crate::error::{SpecError, suggestion};
 use crate::far;
 use crate::load::Arrivals;
 use crate::plan::{
-    Change, Contrast, Layout, Margin, Metric, Offer, Part, Published, Schedule, Variant,
+    Change, Contrast, Layout, Margin, Metric, Offer, Part, PublishedFigure, Schedule, Variant,
 };
 
 pub(super) const PART_KEYS: [&str; 18] = [
@@ -346,7 +346,11 @@ impl<'a> PartReader<'_, 'a> {
         Ok(())
     }
 
-    fn published(&self, name: &str, variants: &[Variant]) -> Result<Vec<Published>, SpecError> {
+    fn published(
+        &self,
+        name: &str,
+        variants: &[Variant],
+    ) -> Result<Vec<PublishedFigure>, SpecError> {
         let own = match self.part {
             Some(part) => tables(part, "published", "[[part.published]]", &PUBLISHED_KEYS[..4])?,
             None => Vec::new(),
@@ -442,10 +446,10 @@ fn read_schedule(
     Ok(())
 }
 
-fn read_published(table: &Table<'_>) -> Result<Published, SpecError> {
+fn read_published(table: &Table<'_>) -> Result<PublishedFigure, SpecError> {
     let scope = Scope { vars: Vars::new(), declared: Default::default() };
     let throughput = table.rate("throughput", &scope)?;
-    Ok(Published {
+    Ok(PublishedFigure {
         variant: table.plain("variant")?,
         figure: super::required(table, "figure")?,
         throughput_per_s: throughput,

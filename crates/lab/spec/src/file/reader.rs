@@ -24,12 +24,12 @@ pub(super) type Vars = BTreeMap<String, String>;
 
 /// The text being read, for errors.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct SourceText<'a> {
     pub(super) path: &'a str,
     pub(super) text: &'a str,
 }
 
-impl Source<'_> {
+impl SourceText<'_> {
     /// An error at a position in the text.
     pub(super) fn error(&self, span: Range<usize>, message: impl Into<String>) -> SpecError {
         SpecError::new(message).at(self.path, self.text, span)
@@ -49,7 +49,7 @@ pub(super) struct Scope {
 /// A table whose keys are checked when it is opened.
 #[derive(Clone)]
 pub(super) struct Table<'a> {
-    pub(super) source: Source<'a>,
+    pub(super) source: SourceText<'a>,
     /// The table's name in messages: `[load]`.
     pub(super) title: String,
     pub(super) span: Range<usize>,
@@ -59,7 +59,7 @@ pub(super) struct Table<'a> {
 impl<'a> Table<'a> {
     /// Opens the root of a file.
     pub(super) fn root(
-        source: Source<'a>,
+        source: SourceText<'a>,
         map: &'a DeTable<'a>,
         keys: &[&str],
     ) -> Result<Table<'a>, SpecError> {
@@ -70,7 +70,7 @@ impl<'a> Table<'a> {
 
     /// Opens a value as a table that may have only these keys.
     pub(super) fn open(
-        source: Source<'a>,
+        source: SourceText<'a>,
         value: &'a Value<'a>,
         title: impl Into<String>,
         keys: &[&str],
@@ -81,7 +81,7 @@ impl<'a> Table<'a> {
 
     /// Opens a value as a table with arbitrary keys.
     pub(super) fn open_free(
-        source: Source<'a>,
+        source: SourceText<'a>,
         value: &'a Value<'a>,
         title: impl Into<String>,
     ) -> Result<Table<'a>, SpecError> {
@@ -250,7 +250,11 @@ impl<'a> Table<'a> {
 }
 
 /// A text without variable expansion.
-pub(super) fn plain(source: Source<'_>, value: &Value<'_>, key: &str) -> Result<String, SpecError> {
+pub(super) fn plain(
+    source: SourceText<'_>,
+    value: &Value<'_>,
+    key: &str,
+) -> Result<String, SpecError> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text.to_string()),
         other => {
@@ -262,7 +266,7 @@ pub(super) fn plain(source: Source<'_>, value: &Value<'_>, key: &str) -> Result<
 /// A text with its declared variables expanded. An apparent misspelling of a declared variable is
 /// an error; other names may be environment variables.
 pub(super) fn text(
-    source: Source<'_>,
+    source: SourceText<'_>,
     value: &Value<'_>,
     key: &str,
     scope: &Scope,
@@ -278,7 +282,7 @@ pub(super) fn text(
 }
 
 fn check_slip(
-    source: Source<'_>,
+    source: SourceText<'_>,
     value: &Value<'_>,
     name: &str,
     scope: &Scope,
@@ -304,7 +308,7 @@ fn check_slip(
 
 /// Refuses unknown variables where an environment variable is impossible.
 pub(super) fn require_known(
-    source: Source<'_>,
+    source: SourceText<'_>,
     value: &Value<'_>,
     text: &str,
 ) -> Result<(), SpecError> {
@@ -320,7 +324,7 @@ pub(super) fn require_known(
 }
 
 /// The position of the variable inside the value, or of the value itself.
-fn variable_span(source: Source<'_>, value: &Value<'_>, name: &str) -> Range<usize> {
+fn variable_span(source: SourceText<'_>, value: &Value<'_>, name: &str) -> Range<usize> {
     let span = value.span();
     let inside = source.text.get(span.clone()).unwrap_or_default();
     variables::find(inside)

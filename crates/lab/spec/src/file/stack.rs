@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use super::reader::{Scope, Source, Table, Value, require_known, text};
+use super::reader::{Scope, SourceText, Table, Value, require_known, text};
 use crate::error::SpecError;
-use crate::plan::{FileTemplate, Process, Ready, ServedBy, Stack, StopSignal};
+use crate::plan::{FileTemplate, Process, ReadyCheck, ServedBy, Stack, StopSignal};
 use crate::served_by::check_pattern;
 use crate::target::{Endpoint, Target};
 
@@ -16,7 +16,7 @@ pub(super) const SHARED_KEYS: [&str; 9] =
 
 /// A stack with its target and its server-side count.
 #[derive(Default)]
-pub(super) struct Assembled<'a> {
+pub(super) struct ParsedStack<'a> {
     pub(super) stack: Stack,
     pub(super) target: Option<(String, Target, &'a Value<'a>)>,
     pub(super) served_by: Option<ServedBy>,
@@ -27,8 +27,8 @@ pub(super) struct Assembled<'a> {
 pub(super) fn assemble<'a>(
     layers: &[Table<'a>],
     scope: &Scope,
-) -> Result<Assembled<'a>, SpecError> {
-    let mut assembled = Assembled::default();
+) -> Result<ParsedStack<'a>, SpecError> {
+    let mut assembled = ParsedStack::default();
     let mut files = BTreeMap::new();
     let mut needs = BTreeMap::new();
     for table in layers {
@@ -191,7 +191,7 @@ fn container<'a>(
     for name in process.env.keys() {
         option("env", name);
     }
-    if process.ready.contains(&Ready::File(healthy.to_owned())) {
+    if process.ready.contains(&ReadyCheck::File(healthy.to_owned())) {
         option("healthy-file", healthy);
     }
     process.command = format!("{} -- {}", words.join(" "), process.command);
@@ -215,33 +215,33 @@ fn name_processes(processes: &mut [Process]) {
 /// A readiness check: a URL that responds, an address that accepts connections (`127.0.0.1:$PORT`,
 /// `unix:$SOCKET`), a `file:PATH` that exists, or `healthy` for a container.
 fn ready(
-    source: Source<'_>,
+    source: SourceText<'_>,
     value: &Value<'_>,
     healthy: Option<&str>,
     scope: &Scope,
-) -> Result<Ready, SpecError> {
+) -> Result<ReadyCheck, SpecError> {
     let written = text(source, value, "ready", scope)?;
     require_known(source, value, &written)?;
     if written == "healthy" {
-        return healthy.map(|file| Ready::File(file.to_owned())).ok_or_else(|| {
+        return healthy.map(|file| ReadyCheck::File(file.to_owned())).ok_or_else(|| {
             let message = "only a container has a health check";
             source.error(value.span(), message).help("wait for an address or a file instead")
         });
     }
     if let Some(path) = written.strip_prefix("file:") {
-        return Ok(Ready::File(path.to_owned()));
+        return Ok(ReadyCheck::File(path.to_owned()));
     }
     if written.contains("://") && !written.starts_with("tcp://") {
-        return Ok(Ready::Http(target(source, value, "ready", scope)?.0));
+        return Ok(ReadyCheck::Http(target(source, value, "ready", scope)?.0));
     }
     // An address without a scheme only has to accept connections: a request to the application
     // would be counted by it.
     let address = written.trim_start_matches("tcp://");
     let raw = if address.starts_with("unix") { address } else { &format!("tcp://{address}") };
     match Target::parse_with_placeholders(raw) {
-        Ok(Target::Raw(Endpoint::Tcp { .. })) => Ok(Ready::Port(address.to_owned())),
+        Ok(Target::Raw(Endpoint::Tcp { .. })) => Ok(ReadyCheck::Port(address.to_owned())),
         Ok(Target::Raw(Endpoint::Unix(_) | Endpoint::Abstract(_))) => {
-            Ok(Ready::Socket(address.trim_start_matches("unix:").to_owned()))
+            Ok(ReadyCheck::Socket(address.trim_start_matches("unix:").to_owned()))
         }
         Ok(_) => Err(source
             .error(value.span(), "readiness of this kind of socket cannot be checked")
@@ -254,7 +254,7 @@ fn ready(
 
 /// A target as written, and as it will be once the runner expands its variables.
 fn target(
-    source: Source<'_>,
+    source: SourceText<'_>,
     value: &Value<'_>,
     key: &str,
     scope: &Scope,

@@ -5,7 +5,7 @@ use super::*;
 use crate::action::{Action, ActionStep, Deed};
 use crate::load::{Arrivals, Exchange, HttpRequest};
 use crate::plan::{
-    Change, Contrast, Layout, Margin, Metric, Offer, Process, Ready, ServedBy, StopSignal,
+    Change, Contrast, Layout, Margin, Metric, Offer, Process, ReadyCheck, ServedBy, StopSignal,
 };
 
 const HEAD: &str = "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\n";
@@ -57,9 +57,9 @@ fn a_stack_is_written_once_and_varied_by_variables() {
     assert_eq!(tcp.target, "http://127.0.0.1:$PORT");
     assert_eq!(tcp.stack.processes[0].name, "app");
     assert_eq!(tcp.stack.processes[0].command, "app --bind 127.0.0.1:$PORT");
-    assert_eq!(tcp.stack.processes[0].ready, [Ready::Port("127.0.0.1:$PORT".to_owned())]);
+    assert_eq!(tcp.stack.processes[0].ready, [ReadyCheck::Port("127.0.0.1:$PORT".to_owned())]);
     assert_eq!(unix.target, "http://unix:$SOCKET");
-    assert_eq!(unix.stack.processes[0].ready, [Ready::Socket("$SOCKET".to_owned())]);
+    assert_eq!(unix.stack.processes[0].ready, [ReadyCheck::Socket("$SOCKET".to_owned())]);
     assert_eq!(part.contrasts, [Contrast { baseline: 0, variant: 1 }]);
     assert_eq!(part.offers, crate::compare::default_offers());
 }
@@ -88,14 +88,17 @@ vars = { BIND = "unix:$SOCKET" }
     let names: Vec<&str> = front.stack.processes.iter().map(|p| p.name.as_str()).collect();
     assert_eq!(names, ["app", "nginx", "app-2"]);
     let [_, nginx, app] = front.stack.processes.as_slice() else { panic!("three processes") };
-    assert_eq!(nginx.ready, [Ready::Http("http://127.0.0.1:$PORT2/".to_owned())]);
+    assert_eq!(nginx.ready, [ReadyCheck::Http("http://127.0.0.1:$PORT2/".to_owned())]);
     assert_eq!(
         (nginx.ready_timeout, nginx.stop_timeout),
         (Nanos::from_secs(5), Nanos::from_secs(2))
     );
     assert_eq!(nginx.stop_signal, StopSignal::Quit);
     assert_eq!(app.env["HOST"], "unix:$SOCKET");
-    assert_eq!(app.ready, [Ready::File("$DIR/a".to_owned()), Ready::Socket("@a-$PORT".to_owned())]);
+    assert_eq!(
+        app.ready,
+        [ReadyCheck::File("$DIR/a".to_owned()), ReadyCheck::Socket("@a-$PORT".to_owned())]
+    );
     assert_eq!(front.stack.files[0].path, "nginx.conf");
     assert_eq!(front.stack.files[0].text, "upstream unix:$SOCKET; host $host");
     assert_eq!(front.stack.needs, [("nginx".to_owned(), "apt install nginx".to_owned())]);
@@ -147,8 +150,8 @@ fn a_container_is_a_process_that_looks_after_it() {
         asked.command,
         "$TACHOGRAPH container --network bridge --health 'test -e /ready' --healthy-file '$DIR/healthy-1' -- app --all"
     );
-    let file = Ready::File("$DIR/healthy-1".to_owned());
-    assert_eq!(asked.ready, [file, Ready::Port("127.0.0.1:$PORT".to_owned())]);
+    let file = ReadyCheck::File("$DIR/healthy-1".to_owned());
+    assert_eq!(asked.ready, [file, ReadyCheck::Port("127.0.0.1:$PORT".to_owned())]);
 }
 
 #[test]

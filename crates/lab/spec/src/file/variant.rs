@@ -6,7 +6,7 @@ use super::action::actions;
 use super::axes::{Combination, combinations};
 use super::load::{LOAD_KEYS, load};
 use super::reader::{Scope, Table, Value, Vars};
-use super::stack::{Assembled, SHARED_KEYS, assemble};
+use super::stack::{ParsedStack, SHARED_KEYS, assemble};
 use super::{File, required, vars};
 use crate::error::{SpecError, suggestion};
 use crate::load::Exchange;
@@ -61,7 +61,7 @@ pub(super) fn variant<'a>(
         loads.push(Table::open(file.source, value, "load of [[variant]]", &LOAD_KEYS)?);
     }
     let load = load(&loads, &scope)?;
-    let Assembled { stack, target, served_by } = assemble(&layers, &scope)?;
+    let ParsedStack { stack, target, served_by } = assemble(&layers, &scope)?;
     let (target, parsed, place) =
         target.ok_or_else(|| table.error(format!("variant '{name}' has no target")))?;
     check_fit(file, place, &parsed, &load.exchange)?;

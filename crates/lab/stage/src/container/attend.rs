@@ -25,7 +25,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::cgroup;
 use crate::container::RUN_LABEL;
-use crate::container::engine::{Engine, EngineError, remove_container};
+use crate::container::engine::{ContainerEngine, EngineError, remove_container};
 use crate::container::image::{self, Image, folders};
 use crate::guard::Members;
 use crate::layout::RUN_DIR_VARIABLE;
@@ -132,7 +132,7 @@ pub enum ContainerError {
 /// # Errors
 /// If the engine refuses, or the container ends by itself.
 pub fn attend(options: &ContainerOptions, stop: &AtomicBool) -> Result<(), ContainerError> {
-    let engine = Engine::from_environment(PATIENCE)?;
+    let engine = ContainerEngine::from_environment(PATIENCE)?;
     let image = image::ensure(&engine, &options.image)?;
     super::sweep::note_use();
     let network = BridgeNetwork::new(&engine, &options.network)?;
@@ -145,13 +145,13 @@ pub fn attend(options: &ContainerOptions, stop: &AtomicBool) -> Result<(), Conta
 
 /// A bridge network for one container, removed on drop.
 struct BridgeNetwork<'e> {
-    engine: &'e Engine,
+    engine: &'e ContainerEngine,
     id: String,
 }
 
 impl<'e> BridgeNetwork<'e> {
     fn new(
-        engine: &'e Engine,
+        engine: &'e ContainerEngine,
         network: &Network,
     ) -> Result<Option<BridgeNetwork<'e>>, EngineError> {
         let Network::Bridge { address, gateway, .. } = network else { return Ok(None) };
@@ -183,7 +183,7 @@ impl Drop for BridgeNetwork<'_> {
 
 /// A container that is removed on drop.
 struct CreatedContainer<'e> {
-    engine: &'e Engine,
+    engine: &'e ContainerEngine,
     id: String,
 }
 
@@ -309,7 +309,7 @@ impl Drop for CreatedContainer<'_> {
 }
 
 fn create(
-    engine: &Engine,
+    engine: &ContainerEngine,
     options: &ContainerOptions,
     image: String,
     network: Option<&BridgeNetwork<'_>>,

@@ -70,30 +70,30 @@ pub enum EngineError {
 
 /// A reachable engine.
 #[derive(Debug)]
-pub struct Engine {
+pub struct ContainerEngine {
     runtime: Runtime,
     client: Docker,
     place: String,
 }
 
-impl Engine {
+impl ContainerEngine {
     /// The engine at `DOCKER_HOST`, or else at `/var/run/docker.sock`.
     ///
     /// # Errors
     /// [`EngineError::Host`], or [`EngineError::Absent`] if there is no such socket or nothing
     /// responds there within `patience`.
-    pub fn from_environment(patience: Duration) -> Result<Engine, EngineError> {
+    pub fn from_environment(patience: Duration) -> Result<ContainerEngine, EngineError> {
         match env::var("DOCKER_HOST") {
-            Ok(host) if !host.is_empty() => Engine::at(&host, patience),
-            _ => Engine::at(DEFAULT, patience),
+            Ok(host) if !host.is_empty() => ContainerEngine::at(&host, patience),
+            _ => ContainerEngine::at(DEFAULT, patience),
         }
     }
 
     /// The engine at `unix:///path` or `tcp://host:port`.
     ///
     /// # Errors
-    /// Those of [`Engine::from_environment`].
-    pub fn at(host: &str, patience: Duration) -> Result<Engine, EngineError> {
+    /// Those of [`ContainerEngine::from_environment`].
+    pub fn at(host: &str, patience: Duration) -> Result<ContainerEngine, EngineError> {
         let wrong = || EngineError::Host(host.to_owned());
         let seconds = PATIENCE.as_secs();
         let place = match host.split_once("://") {
@@ -125,10 +125,10 @@ impl Engine {
             .block_on(async { tokio::time::timeout(patience, client.negotiate_version()).await })
             .map_err(|_| absent(format!("no answer within {} s", patience.as_secs_f64())))?
             .map_err(|error| in_our_words(&place, "which version it is", error))?;
-        Ok(Engine { runtime, client, place })
+        Ok(ContainerEngine { runtime, client, place })
     }
 
-    /// The client, for calls passed to [`Engine::wait`].
+    /// The client, for calls passed to [`ContainerEngine::wait`].
     pub(super) fn client(&self) -> &Docker {
         &self.client
     }
@@ -209,7 +209,7 @@ pub(super) fn context_error(path: &Path, error: &io::Error) -> EngineError {
 }
 
 /// Kills and removes a container with its anonymous volumes.
-pub(super) fn remove_container(engine: &Engine, id: &str) -> Result<(), EngineError> {
+pub(super) fn remove_container(engine: &ContainerEngine, id: &str) -> Result<(), EngineError> {
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     engine.wait("to remove a container", engine.client().remove_container(id, Some(options)))
 }
@@ -226,7 +226,7 @@ mod tests {
     fn a_host_that_docker_could_not_read_is_refused() {
         for host in ["ssh://me@there", "unix://relative", "tcp://there", "/run/x.sock"] {
             assert_eq!(
-                Engine::at(host, SHORT).unwrap_err().to_string(),
+                ContainerEngine::at(host, SHORT).unwrap_err().to_string(),
                 format!(
                     "DOCKER_HOST '{host}' is not supported; write unix:///path/to/docker.sock or \
                      tcp://host:port"
@@ -252,7 +252,7 @@ mod tests {
         ] {
             let place = host.split_once("://").unwrap().1;
             assert_eq!(
-                Engine::at(&host, SHORT).unwrap_err().to_string(),
+                ContainerEngine::at(&host, SHORT).unwrap_err().to_string(),
                 format!("no container engine answers at {place}: {why}; {remedy}")
             );
         }

@@ -16,7 +16,7 @@ use bollard::query_parameters::{BuildImageOptionsBuilder, CreateImageOptionsBuil
 use futures_util::{StreamExt, TryStreamExt};
 use sha2::{Digest as _, Sha256};
 
-use crate::container::engine::{Engine, EngineError, context_error};
+use crate::container::engine::{ContainerEngine, EngineError, context_error};
 
 /// The name of the image `host`; the number rises when its content changes. It is not a tag,
 /// because Podman tags every import as `latest`.
@@ -49,7 +49,7 @@ const SYSTEM: [&str; 8] = ["/bin", "/etc", "/lib", "/lib32", "/lib64", "/opt", "
 const EMPTY: [&str; 5] = ["dev/", "proc/", "sys/", "tmp/", "run/"];
 
 /// Makes the image available to the engine; returns the engine's name for it.
-pub(super) fn ensure(engine: &Engine, image: &Image) -> Result<String, EngineError> {
+pub(super) fn ensure(engine: &ContainerEngine, image: &Image) -> Result<String, EngineError> {
     match image {
         Image::Host => {
             if !has(engine, HOST)? {
@@ -76,7 +76,7 @@ pub(super) fn ensure(engine: &Engine, image: &Image) -> Result<String, EngineErr
     }
 }
 
-fn has(engine: &Engine, name: &str) -> Result<bool, EngineError> {
+fn has(engine: &ContainerEngine, name: &str) -> Result<bool, EngineError> {
     match engine.wait("to look at an image", engine.client().inspect_image(name)) {
         Ok(_) => Ok(true),
         Err(EngineError::Refused { status: 404, .. }) => Ok(false),
@@ -84,14 +84,14 @@ fn has(engine: &Engine, name: &str) -> Result<bool, EngineError> {
     }
 }
 
-fn import(engine: &Engine) -> Result<(), EngineError> {
+fn import(engine: &ContainerEngine) -> Result<(), EngineError> {
     let options = CreateImageOptionsBuilder::new().from_src("-").repo(HOST).tag("latest").build();
     let body = body_full(empty_root().into());
     let steps = engine.client().create_image(Some(options), Some(body), None);
     engine.wait("to import an image", steps.try_for_each(async |_| Ok(())))
 }
 
-fn pull(engine: &Engine, name: &str) -> Result<(), EngineError> {
+fn pull(engine: &ContainerEngine, name: &str) -> Result<(), EngineError> {
     let last = name.rsplit('/').next().unwrap_or(name);
     // Without a tag the engine would pull every version.
     let whole = if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") };
@@ -100,7 +100,12 @@ fn pull(engine: &Engine, name: &str) -> Result<(), EngineError> {
     engine.wait("to fetch an image", steps.try_for_each(async |_| Ok(())))
 }
 
-fn build(engine: &Engine, file: &Path, context: Vec<u8>, name: &str) -> Result<(), EngineError> {
+fn build(
+    engine: &ContainerEngine,
+    file: &Path,
+    context: Vec<u8>,
+    name: &str,
+) -> Result<(), EngineError> {
     let dockerfile = file.file_name().unwrap_or_default().to_string_lossy();
     let options = BuildImageOptionsBuilder::new().dockerfile(&dockerfile).t(name).rm(true).build();
     let mut steps =
@@ -130,7 +135,7 @@ fn build(engine: &Engine, file: &Path, context: Vec<u8>, name: &str) -> Result<(
 fn context(dockerfile: &Path) -> io::Result<Vec<u8>> {
     let folder = dockerfile.parent().filter(|folder| !folder.as_os_str().is_empty());
     fs::metadata(dockerfile)?;
-    let mut archive = tar::Builder::new(Limited(Vec::new()));
+    let mut archive = tar::Builder::new(LimitedBuffer(Vec::new()));
     archive.mode(tar::HeaderMode::Deterministic);
     archive.follow_symlinks(false);
     archive.append_dir_all(".", folder.unwrap_or(Path::new(".")))?;
@@ -138,9 +143,9 @@ fn context(dockerfile: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// A buffer limited to what is sent to an engine in one piece.
-struct Limited(Vec<u8>);
+struct LimitedBuffer(Vec<u8>);
 
-impl Write for Limited {
+impl Write for LimitedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > CONTEXT_BYTES_MAX {
             let most = CONTEXT_BYTES_MAX >> 20;
@@ -249,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_too_large_to_send_is_refused() {
-        let mut limited = Limited(vec![0; CONTEXT_BYTES_MAX - 1]);
+        let mut limited = LimitedBuffer(vec![0; CONTEXT_BYTES_MAX - 1]);
         assert!(limited.write_all(b"x").is_ok());
         let error = limited.write_all(b"x").unwrap_err().to_string();
         assert_eq!(

@@ -24,7 +24,7 @@ mod image;
 mod sweep;
 
 pub use attend::{ContainerError, ContainerOptions, Network, attend};
-pub use engine::{Engine, EngineError};
+pub use engine::{ContainerEngine, EngineError};
 pub use image::Image;
 pub(crate) use sweep::{sweep, sweep_after_kill, was_used};
 

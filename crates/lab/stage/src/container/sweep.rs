@@ -8,7 +8,7 @@ use std::{env, fs, thread};
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 
 use crate::container::RUN_LABEL;
-use crate::container::engine::{Engine, EngineError, remove_container};
+use crate::container::engine::{ContainerEngine, EngineError, remove_container};
 use crate::layout::RUN_DIR_VARIABLE;
 
 /// Looking for an engine that may not be in use must not take long.
@@ -49,7 +49,7 @@ pub(crate) fn sweep_after_kill(run_dir: &Path) {
     let begin = Instant::now();
     let mut last_found = begin;
     while last_found.elapsed() < SETTLED && begin.elapsed() < LOOKING {
-        let engine = Engine::from_environment(PATIENCE_IN_USE);
+        let engine = ContainerEngine::from_environment(PATIENCE_IN_USE);
         let removed =
             engine.and_then(|engine| remove_dead(&engine, &|labelled| labelled == run_dir));
         if removed.is_ok_and(|removed| !removed.is_empty()) {
@@ -64,12 +64,13 @@ pub(crate) fn sweep_after_kill(run_dir: &Path) {
 ///
 /// Without an engine there is nothing to remove, so that is no error.
 pub(crate) fn sweep(was_used: bool, is_dead: &dyn Fn(&Path) -> bool) -> Vec<String> {
-    let engine = Engine::from_environment(if was_used { PATIENCE_IN_USE } else { PATIENCE });
+    let engine =
+        ContainerEngine::from_environment(if was_used { PATIENCE_IN_USE } else { PATIENCE });
     engine.and_then(|engine| remove_dead(&engine, is_dead)).unwrap_or_default()
 }
 
 fn remove_dead(
-    engine: &Engine,
+    engine: &ContainerEngine,
     is_dead: &dyn Fn(&Path) -> bool,
 ) -> Result<Vec<String>, EngineError> {
     let client = engine.client();

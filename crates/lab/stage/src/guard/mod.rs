@@ -31,7 +31,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::cgroup::{CGROUP_PREFIX, Cgroup};
 use crate::process_exit::ProcessExit;
-use crate::protocol::{Channel, Launch, Reply, Request, Setup};
+use crate::protocol::{Channel, GuardRequest, Launch, Reply, Setup};
 
 pub(crate) use members::{Members, living};
 pub(crate) use stopping::remove_dir;
@@ -88,7 +88,7 @@ struct Guard {
     children: Vec<Child>,
     /// Pids of shell commands that have not ended yet.
     commands: Vec<i32>,
-    requests: VecDeque<Request>,
+    requests: VecDeque<GuardRequest>,
     /// Whether a process has ended since the background processes were last checked.
     reaped: bool,
     /// Whether the kernel reports that we have no children. As orphans become our children, nothing
@@ -140,7 +140,7 @@ impl Guard {
             self.report_background();
             self.bound_logs();
             while let Some(request) = self.requests.pop_front() {
-                if matches!(request, Request::Stop) {
+                if matches!(request, GuardRequest::Stop) {
                     let reply = self.stop_in_order();
                     self.clean_up();
                     return self.channel.send(&reply);
@@ -162,17 +162,17 @@ impl Guard {
         self.channel.is_closed() || self.exit_requested.load(Ordering::Relaxed)
     }
 
-    fn serve(&mut self, request: Request) -> Option<Reply> {
+    fn serve(&mut self, request: GuardRequest) -> Option<Reply> {
         let result = match request {
-            Request::Setup(setup) => self.set_up(setup),
-            Request::Launch(launch) => self.launch(launch),
-            Request::Signal { index, signal } => Ok(self.signal(index, signal)),
-            Request::Command(launch) => self.command(launch),
-            Request::Remember => {
+            GuardRequest::Setup(setup) => self.set_up(setup),
+            GuardRequest::Launch(launch) => self.launch(launch),
+            GuardRequest::Signal { index, signal } => Ok(self.signal(index, signal)),
+            GuardRequest::Command(launch) => self.command(launch),
+            GuardRequest::Remember => {
                 self.remember_all();
                 Ok(Reply::Remembered)
             }
-            Request::Stop => return None,
+            GuardRequest::Stop => return None,
         };
         Some(result.unwrap_or_else(|why| Reply::Failed { why }))
     }

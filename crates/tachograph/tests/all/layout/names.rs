@@ -11,15 +11,6 @@ const SAME_MAX: usize = 3;
 const GRANTED: &[(&str, &str)] = &[
     ("Options", "always written with the crate or module that takes them"),
     ("Proof", "the result of each proof, in its module"),
-    (
-        "Engine",
-        "the recorder's, the I/O backends', the containers', and the word for a backend in a record",
-    ),
-    ("Change", "of a plan, of a record, of a machine between two looks, and of exported rows"),
-    (
-        "Published",
-        "the figures of others: in a plan, in a record, and in an experiment; and Hive's table",
-    ),
 ];
 
 #[test]

@@ -116,7 +116,7 @@ fn the_fast_path_is_taken() {
 
 /// A way in which a response differs from the previous one.
 #[derive(Clone, Debug)]
-enum Change {
+enum Mutation {
     Set(Index, u8),
     Insert(Index, u8),
     Remove(Index),
@@ -126,7 +126,7 @@ enum Change {
     Value(Index, String),
 }
 
-fn any_change() -> impl Strategy<Value = Change> {
+fn any_change() -> impl Strategy<Value = Mutation> {
     // Bytes with a meaning in heads are as frequent as all others together.
     let byte = prop_oneof![any::<u8>(), prop::sample::select(b"\r\n: \t,;0aAcC\x7f\x80".to_vec())];
     let value = prop_oneof![
@@ -135,35 +135,35 @@ fn any_change() -> impl Strategy<Value = Change> {
         "(close|chunked|keep-alive|[0-9]{1,3})"
     ];
     prop_oneof![
-        (any::<Index>(), byte.clone()).prop_map(|(at, byte)| Change::Set(at, byte)),
-        (any::<Index>(), byte).prop_map(|(at, byte)| Change::Insert(at, byte)),
-        any::<Index>().prop_map(Change::Remove),
+        (any::<Index>(), byte.clone()).prop_map(|(at, byte)| Mutation::Set(at, byte)),
+        (any::<Index>(), byte).prop_map(|(at, byte)| Mutation::Insert(at, byte)),
+        any::<Index>().prop_map(Mutation::Remove),
         (any::<Index>(), any::<Index>(), 1u8..60)
-            .prop_map(|(from, to, n)| Change::Copy(from, to, n)),
-        (any::<Index>(), value).prop_map(|(at, value)| Change::Value(at, value)),
+            .prop_map(|(from, to, n)| Mutation::Copy(from, to, n)),
+        (any::<Index>(), value).prop_map(|(at, value)| Mutation::Value(at, value)),
     ]
 }
 
-fn change(bytes: &mut Vec<u8>, change: &Change) {
+fn change(bytes: &mut Vec<u8>, change: &Mutation) {
     if bytes.is_empty() {
         return;
     }
     match change {
-        Change::Set(at, byte) => {
+        Mutation::Set(at, byte) => {
             let at = at.index(bytes.len());
             bytes[at] = *byte;
         }
-        Change::Insert(at, byte) => bytes.insert(at.index(bytes.len()), *byte),
-        Change::Remove(at) => {
+        Mutation::Insert(at, byte) => bytes.insert(at.index(bytes.len()), *byte),
+        Mutation::Remove(at) => {
             bytes.remove(at.index(bytes.len()));
         }
-        Change::Copy(from, to, n) => {
+        Mutation::Copy(from, to, n) => {
             let from = from.index(bytes.len());
             let part = bytes[from..bytes.len().min(from + usize::from(*n))].to_vec();
             let to = to.index(bytes.len());
             bytes.splice(to..to, part);
         }
-        Change::Value(at, value) => {
+        Mutation::Value(at, value) => {
             let at = at.index(bytes.len());
             let Some(colon) = memchr::memchr(b':', &bytes[at..]).map(|n| at + n + 1) else {
                 return;

@@ -15,9 +15,9 @@ use spec::{Arrivals, EngineChoice, Exchange, Expect, HttpRequest, Load, Target};
 
 use self::script::{Act, Script};
 use self::server::{Listener, Server};
-use self::simulated::{Chances, Simulated};
+use self::simulated::{Chances, SimulatedEngine};
 use super::*;
-use crate::observe::Learned;
+use crate::observe::LearnedResponse;
 use crate::{Options, Session};
 
 /// Long enough for a right response on any machine; seldom waited for.
@@ -25,13 +25,13 @@ const TIMEOUT: Nanos = Nanos::from_secs(20);
 
 /// The engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum TestedEngine {
     Simulated,
-    Real(EngineChoice, Over),
+    Real(EngineChoice, SocketFamily),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Over {
+enum SocketFamily {
     Tcp,
     Unix,
 }
@@ -58,23 +58,23 @@ impl Play {
 
     /// Plays on every engine of this machine and compares the counts with the script.
     fn on_every_engine(&self) {
-        for over in [Over::Tcp, Over::Unix] {
-            self.check(By::Real(EngineChoice::Epoll, over));
+        for over in [SocketFamily::Tcp, SocketFamily::Unix] {
+            self.check(TestedEngine::Real(EngineChoice::Epoll, over));
         }
-        self.check(By::Simulated);
+        self.check(TestedEngine::Simulated);
         if io_uring_is_there() {
-            for over in [Over::Tcp, Over::Unix] {
-                self.check(By::Real(EngineChoice::IoUring, over));
+            for over in [SocketFamily::Tcp, SocketFamily::Unix] {
+                self.check(TestedEngine::Real(EngineChoice::IoUring, over));
             }
         }
     }
 
-    fn check(&self, by: By) {
+    fn check(&self, by: TestedEngine) {
         let seen = match by {
-            By::Simulated => self.simulate(),
+            TestedEngine::Simulated => self.simulate(),
             // A Unix socket has no resets.
-            By::Real(_, Over::Unix) if self.has_resets() => return,
-            By::Real(engine, over) => self.really(engine, over),
+            TestedEngine::Real(_, SocketFamily::Unix) if self.has_resets() => return,
+            TestedEngine::Real(engine, over) => self.really(engine, over),
         };
         assert_laws(&seen);
         let (completed, errors) = self.script.truth(self.requests);
@@ -91,16 +91,18 @@ impl Play {
         let slice = Slice { requests: Some(self.requests), ..slice(false, None) };
         let one_request = self.new_connection;
         let connections = self.connections as usize;
-        let engine = Simulated::new(7, self.script.clone(), Chances::default(), connections);
+        let engine = SimulatedEngine::new(7, self.script.clone(), Chances::default(), connections);
         simulate(engine, connections, &slice, one_request, Nanos::from_millis(200)).0
     }
 
-    fn really(&self, engine: EngineChoice, over: Over) -> Observation {
+    fn really(&self, engine: EngineChoice, over: SocketFamily) -> Observation {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let (listener, url) = match over {
-            Over::Unix => (Listener::unix(&path), format!("http://unix:{}:/", path.display())),
-            Over::Tcp => {
+            SocketFamily::Unix => {
+                (Listener::unix(&path), format!("http://unix:{}:/", path.display()))
+            }
+            SocketFamily::Tcp => {
                 let (listener, port) = Listener::tcp();
                 (listener, format!("http://127.0.0.1:{port}/"))
             }
@@ -168,7 +170,7 @@ fn assert_laws(seen: &Observation) {
 /// Runs one slice over `connections` simulated ones; returns the observation and the responses
 /// delivered.
 fn simulate(
-    engine: Simulated,
+    engine: SimulatedEngine,
     connections: usize,
     slice: &Slice,
     one_request: bool,
@@ -176,9 +178,9 @@ fn simulate(
 ) -> (Observation, Vec<Act>) {
     let exchange = Exchange::Http(Default::default());
     let mut expected =
-        Expected::from_load(&exchange, &Expect::default(), &std::sync::Arc::from(&b""[..]));
+        ExpectedResponse::from_load(&exchange, &Expect::default(), &std::sync::Arc::from(&b""[..]));
     let body = Some(b"hello".to_vec());
-    expected.learn(&Learned { status: Some(200), body, length: Some(5), varies: false });
+    expected.learn(&LearnedResponse { status: Some(200), body, length: Some(5), varies: false });
     let answers = (0..connections)
         .map(|_| ResponseEnd::Http(crate::http::ResponseReader::new(false)))
         .collect();
@@ -330,7 +332,7 @@ proptest! {
         requests in prop::option::of(0u64..120),
     ) {
         let script = Script::random(&mut Seed(seed).rng("script"), &faults, 60);
-        let engine = Simulated::new(seed, script, chances, connections);
+        let engine = SimulatedEngine::new(seed, script, chances, connections);
         let timeout = Nanos::from_millis(3);
         let one_request = seed.is_multiple_of(5);
         let (seen, delivered) =

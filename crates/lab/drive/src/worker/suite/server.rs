@@ -103,7 +103,7 @@ struct Peer {
 }
 
 /// The rest of a response, to be sent later.
-struct Postponed {
+struct PostponedResponse {
     peer: usize,
     bytes: Vec<u8>,
     act: Act,
@@ -116,7 +116,7 @@ struct ServerLoop {
     /// Requests taken so far.
     taken: usize,
     peers: Vec<Option<Peer>>,
-    postponed: Vec<Postponed>,
+    postponed: Vec<PostponedResponse>,
 }
 
 impl ServerLoop {
@@ -142,7 +142,7 @@ impl ServerLoop {
     }
 
     fn do_postponed(&mut self) {
-        while let Some(Postponed { peer, bytes, act }) = self.postponed.pop() {
+        while let Some(PostponedResponse { peer, bytes, act }) = self.postponed.pop() {
             self.send(peer, &bytes, act);
         }
     }
@@ -170,11 +170,15 @@ impl ServerLoop {
         let (bytes, first) = act.bytes();
         match act {
             Act::Stall => {}
-            Act::Late => self.postponed.push(Postponed { peer: index, bytes, act }),
+            Act::Late => self.postponed.push(PostponedResponse { peer: index, bytes, act }),
             Act::Cut(_) => {
                 let rest = bytes[first..].to_vec();
                 self.send(index, &bytes[..first], Act::Answer);
-                self.postponed.push(Postponed { peer: index, bytes: rest, act: Act::Answer });
+                self.postponed.push(PostponedResponse {
+                    peer: index,
+                    bytes: rest,
+                    act: Act::Answer,
+                });
             }
             _ => self.send(index, &bytes, act),
         }

@@ -21,7 +21,7 @@ pub(super) struct Chances {
 }
 
 #[derive(Debug)]
-enum Pending {
+enum PendingEvent {
     Connected(bool),
     /// Nothing for a turn.
     Pause,
@@ -34,7 +34,7 @@ enum Pending {
 #[derive(Debug, Default)]
 struct Slot {
     open: bool,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingEvent>,
 }
 
 /// The simulated server, and the responses that it has delivered.
@@ -49,11 +49,16 @@ pub(super) struct SimulatedWire {
     traffic: Traffic,
 }
 
-pub(super) struct Simulated(pub(super) SimulatedWire);
+pub(super) struct SimulatedEngine(pub(super) SimulatedWire);
 
-impl Simulated {
-    pub(super) fn new(seed: u64, script: Script, chances: Chances, slots: usize) -> Simulated {
-        Simulated(SimulatedWire {
+impl SimulatedEngine {
+    pub(super) fn new(
+        seed: u64,
+        script: Script,
+        chances: Chances,
+        slots: usize,
+    ) -> SimulatedEngine {
+        SimulatedEngine(SimulatedWire {
             slots: (0..slots).map(|_| Slot::default()).collect(),
             rng: Seed(seed).rng("simulated"),
             chances,
@@ -81,19 +86,19 @@ impl SimulatedWire {
         let last = if whole { bytes.split_off(bytes.len() - together) } else { Vec::new() };
         let pauses = if act == Act::Late { 1 + self.rng.next_u64() % 40 } else { 0 };
         let pending = &mut self.slots[slot].pending;
-        pending.extend((0..pauses).map(|_| Pending::Pause));
+        pending.extend((0..pauses).map(|_| PendingEvent::Pause));
         for (at, byte) in bytes.into_iter().enumerate() {
             if at == first {
-                pending.push_back(Pending::Pause);
+                pending.push_back(PendingEvent::Pause);
             }
-            pending.push_back(Pending::Byte(byte));
+            pending.push_back(PendingEvent::Byte(byte));
         }
         if whole {
-            pending.push_back(Pending::Last(last, act));
+            pending.push_back(PendingEvent::Last(last, act));
         }
         match act {
-            Act::Reset(_) => pending.push_back(Pending::End(Ending::Failed(Failure::Reset))),
-            _ if act.closes() => pending.push_back(Pending::End(Ending::Closed)),
+            Act::Reset(_) => pending.push_back(PendingEvent::End(Ending::Failed(Failure::Reset))),
+            _ if act.closes() => pending.push_back(PendingEvent::End(Ending::Closed)),
             _ => {}
         }
     }
@@ -106,7 +111,7 @@ impl Wire for SimulatedWire {
         let refused = self.draw(chances.refuse);
         if self.draw(chances.pend) {
             self.slots[slot].open = true;
-            self.slots[slot].pending.push_back(Pending::Connected(!refused));
+            self.slots[slot].pending.push_back(PendingEvent::Connected(!refused));
             Ok(Connect::Pending)
         } else if refused {
             Err(Failure::Refused)
@@ -119,13 +124,13 @@ impl Wire for SimulatedWire {
 
     fn send(&mut self, slot: usize) -> Result<(), Failure> {
         assert!(self.slots[slot].open, "sent without a connection");
-        if matches!(self.slots[slot].pending.front(), Some(Pending::End(_))) {
+        if matches!(self.slots[slot].pending.front(), Some(PendingEvent::End(_))) {
             if self.draw(500) {
                 self.close(slot);
                 return Err(Failure::ClosedByPeer);
             }
             // Reported as late as by an engine that sends in its next turn.
-            let found = Pending::End(Ending::Failed(Failure::ClosedByPeer));
+            let found = PendingEvent::End(Ending::Failed(Failure::ClosedByPeer));
             self.slots[slot].pending = VecDeque::from([found]);
             return Ok(());
         }
@@ -166,7 +171,7 @@ impl Wire for SimulatedWire {
     }
 }
 
-impl Engine for Simulated {
+impl Engine for SimulatedEngine {
     type Wire = SimulatedWire;
 
     fn wire(&mut self) -> &mut SimulatedWire {
@@ -198,24 +203,24 @@ impl Engine for Simulated {
 fn step<H: Handler<SimulatedWire>>(wire: &mut SimulatedWire, slot: usize, handler: &mut H) {
     match wire.slots[slot].pending.front() {
         None => {}
-        Some(Pending::Connected(true)) => {
+        Some(PendingEvent::Connected(true)) => {
             wire.slots[slot].pending.pop_front();
             wire.traffic.connects += 1;
             handler.connected(wire, slot);
         }
-        Some(Pending::Connected(false)) => {
+        Some(PendingEvent::Connected(false)) => {
             wire.close(slot);
             handler.ended(wire, slot, Ending::Failed(Failure::Refused));
         }
-        Some(Pending::Pause) => {
+        Some(PendingEvent::Pause) => {
             wire.slots[slot].pending.pop_front();
         }
-        Some(Pending::End(ending)) => {
+        Some(PendingEvent::End(ending)) => {
             let ending = *ending;
             wire.close(slot);
             handler.ended(wire, slot, ending);
         }
-        Some(Pending::Byte(_) | Pending::Last(..)) => deliver(wire, slot, handler),
+        Some(PendingEvent::Byte(_) | PendingEvent::Last(..)) => deliver(wire, slot, handler),
     }
 }
 
@@ -225,8 +230,8 @@ fn deliver<H: Handler<SimulatedWire>>(wire: &mut SimulatedWire, slot: usize, han
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < most {
         match wire.slots[slot].pending.front() {
-            Some(Pending::Byte(byte)) => bytes.push(*byte),
-            Some(Pending::Last(last, act)) => {
+            Some(PendingEvent::Byte(byte)) => bytes.push(*byte),
+            Some(PendingEvent::Last(last, act)) => {
                 bytes.extend_from_slice(last);
                 wire.delivered.push(*act);
                 wire.slots[slot].pending.pop_front();
@@ -238,7 +243,7 @@ fn deliver<H: Handler<SimulatedWire>>(wire: &mut SimulatedWire, slot: usize, han
     }
     wire.traffic.received += bytes.len() as u64;
     // A following end is announced half of the time.
-    let ends = matches!(wire.slots[slot].pending.front(), Some(Pending::End(Ending::Closed)));
+    let ends = matches!(wire.slots[slot].pending.front(), Some(PendingEvent::End(Ending::Closed)));
     let closing = ends && wire.draw(500);
     handler.received(wire, slot, &bytes, closing);
 }
