@@ -1,13 +1,13 @@
 //! What a render request contains: targets, times, wildcards and tag expressions.
 #![no_main]
 
-use graphite::{Context, Glob, GraphiteError, Selection, Series, Source, TagExpression};
+use graphite::{Context, Glob, GraphiteError, Selection, Series, SeriesSource, TagExpression};
 use libfuzzer_sys::fuzz_target;
 
 /// Two series for every selection.
 struct Same;
 
-impl Source for Same {
+impl SeriesSource for Same {
     fn fetch(
         &mut self,
         _selection: &Selection<'_>,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use formats::text::{Carried, Held, Parsed, Reader, Statsd};
+use formats::text::{Carried, Held, ParsedLine, Reader, Statsd};
 use formats::{Arrival, Line, SeriesName, What};
 use libfuzzer_sys::fuzz_target;
 use series::{Limits, Step};
@@ -23,7 +23,7 @@ impl Daemon {
     }
 
     /// Adds results of windows to the record; `None` if the record has them.
-    fn give(&mut self, parsed: &Parsed, is_known: bool) {
+    fn give(&mut self, parsed: &ParsedLine, is_known: bool) {
         for windowed in parsed.windows.iter().filter(|_| !is_known) {
             let name = self.reader.book().name(windowed.series).to_string();
             let mut add = |update: formats::Update, sign: f64| {

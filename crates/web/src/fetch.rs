@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use graphite::{Entry, GraphiteError, Selection, Series, Source};
+use graphite::{Entry, GraphiteError, Selection, Series, SeriesSource};
 use series::{Accumulator, Flavor, SECOND_US, Step, combine};
 use store::{Abandonment, Retention, Store, StoreError};
 
@@ -219,7 +219,7 @@ impl<'s> SeriesReader<'s> {
     }
 }
 
-impl Source for SeriesReader<'_> {
+impl SeriesSource for SeriesReader<'_> {
     fn fetch(
         &mut self,
         selection: &Selection<'_>,
@@ -294,7 +294,7 @@ impl Finder {
     }
 }
 
-impl Source for Finder {
+impl SeriesSource for Finder {
     fn fetch(
         &mut self,
         selection: &Selection<'_>,

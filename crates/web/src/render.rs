@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
-use graphite::{Context, Expression, GraphiteError, Series, Source, evaluate, parse};
+use graphite::{Context, Expression, GraphiteError, Series, SeriesSource, evaluate, parse};
 use jiff::tz::TimeZone;
 use series::Flavor;
 use store::StoreError;
@@ -99,7 +99,7 @@ impl Request {
     /// Evaluates all targets at the resolution that was read.
     pub(crate) fn evaluate_whole(
         &self,
-        source: &mut dyn Source,
+        source: &mut dyn SeriesSource,
     ) -> Result<Vec<Series>, GraphiteError> {
         let mut context = Context::new(self.from_s, self.until_s, VALUES_MAX)?;
         context.zone = self.zone.clone();

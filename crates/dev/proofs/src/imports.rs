@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use base::Seed;
 use formats::text::{Influx, Reader};
 use formats::{Arrival, Precision};
-use import::{BackfillError, Lines, Options, Refused, Watch, import};
+use import::{BackfillError, LineStream, Options, RefusedLine, Watch, import};
 use rand::RngExt as _;
 use series::{Accumulator, Kind, Limits, SECOND_US, SlotKey, Step};
 use store::{Memory, Selector, Store, StoreError};
@@ -184,7 +184,7 @@ fn by_itself(child: Child) -> Result<Ended, String> {
 struct Quiet;
 
 impl Watch for Quiet {
-    fn refused(&mut self, _: Refused<'_>) -> io::Result<()> {
+    fn refused(&mut self, _: RefusedLine<'_>) -> io::Result<()> {
         Ok(())
     }
 }
@@ -199,7 +199,7 @@ fn compare(
 ) -> Result<(), StoreError> {
     let mut memory = Memory::new();
     memory.retain(&steps())?;
-    let lines = Lines {
+    let lines = LineStream {
         input: file.text.as_bytes(),
         reader: Reader::new(
             Box::new(Influx::new(Kind::Gauge, Precision::Seconds)),

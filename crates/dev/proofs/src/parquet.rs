@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use base::{Rng, Seed};
-use export::{Request, export};
+use export::{ExportRequest, export};
 use rand::RngExt as _;
 use serde_json::Value;
 use series::{Accumulator, Delta, Flavor, Interval, Kind, SECOND_US, SlotKey, Spec, Step};
@@ -115,7 +115,7 @@ fn compare_in(python: &Path, folder: &Path, seed: Seed, days: u32) -> Result<Agr
 }
 
 fn run(store: &mut dyn Store, folder: &Path, sealed_us: i64) -> Result<(), String> {
-    let request = Request { sealed_us, ..Request::default() };
+    let request = ExportRequest { sealed_us, ..ExportRequest::default() };
     export(store, folder, &request, &mut |_| {}).map(|_| ()).map_err(|e| e.to_string())
 }
 

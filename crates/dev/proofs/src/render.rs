@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use base::{Rng, Seed};
-use graphite::{Context, Entry, GraphiteError, Index, Selection, Series, Source, evaluate, parse};
+use graphite::{
+    Context, Entry, GraphiteError, Index, Selection, Series, SeriesSource, evaluate, parse,
+};
 use rand::RngExt as _;
 use serde_json::{Value, json};
 
@@ -228,7 +230,7 @@ impl Memory {
     }
 }
 
-impl Source for Memory {
+impl SeriesSource for Memory {
     fn fetch(
         &mut self,
         selection: &Selection<'_>,

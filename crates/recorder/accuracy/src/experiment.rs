@@ -9,18 +9,18 @@ use crate::{AccuracyError, Rates};
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// Its name and question.
-    pub experiment: Head,
+    pub experiment: ExperimentHead,
     /// The updates.
     pub series: Updates,
     /// Published figures for them.
     #[serde(default)]
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedRates>,
 }
 
 /// Name and question of an experiment.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Head {
+pub struct ExperimentHead {
     /// Its name.
     pub name: String,
     /// One-line title.
@@ -62,7 +62,7 @@ pub struct Correction {
 /// Published figures.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
+pub struct PublishedRates {
     /// The recorder.
     pub of: Peer,
     /// The rates of the whole slots; NaN is unknown.

@@ -14,7 +14,7 @@ mod table;
 use base::Seed;
 use rand::RngExt as _;
 
-pub use experiment::{Correction, Experiment, Head, Peer, Published, Updates};
+pub use experiment::{Correction, Experiment, ExperimentHead, Peer, PublishedRates, Updates};
 pub use peers::{PROGRAMS, REQUIREMENTS};
 
 use peers::{PeerRates, Peers};

@@ -2,7 +2,7 @@
 
 use formats::text::{Influx, Reader};
 use formats::{Arrival, Precision};
-use import::{Lines, Options, Refused, Watch, import};
+use import::{LineStream, Options, RefusedLine, Watch, import};
 use series::{Kind, Limits, SECOND_US, Step, combine};
 use store::{Retention, Selector, Sqlite, Store as _};
 
@@ -20,7 +20,7 @@ pub(crate) struct Record {
 struct Watcher(u64);
 
 impl Watch for Watcher {
-    fn refused(&mut self, _: Refused<'_>) -> std::io::Result<()> {
+    fn refused(&mut self, _: RefusedLine<'_>) -> std::io::Result<()> {
         self.0 += 1;
         Ok(())
     }
@@ -83,7 +83,7 @@ impl Record {
 
     fn lines(&mut self, lines: &str) -> Result<(), AccuracyError> {
         let parser = Influx::new(Kind::Gauge, Precision::Seconds);
-        let lines = Lines {
+        let lines = LineStream {
             input: lines.as_bytes(),
             reader: Reader::new(Box::new(parser), Limits::DEFAULT, 100),
             arrival: Arrival { now_us: i64::MAX / 2, at_us: None },

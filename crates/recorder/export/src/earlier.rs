@@ -24,7 +24,7 @@ use crate::rows::us_of;
 
 /// The slots of an exported file that are earlier than the horizon, series by series in the order
 /// of their numbers, as [`store::Store::scan`] gives them.
-pub(crate) struct Earlier {
+pub(crate) struct EarlierSlots {
     path: PathBuf,
     reader: SerializedFileReader<File>,
     /// The next row group.
@@ -36,12 +36,12 @@ pub(crate) struct Earlier {
 /// The numbers of all series.
 pub(crate) type Numbers = HashMap<Identity, i64>;
 
-impl Earlier {
+impl EarlierSlots {
     /// Opens a file; `None` if there is none.
     pub(crate) fn open(
         path: &Path,
         horizon_us: i64,
-    ) -> std::result::Result<Option<Earlier>, ExportError> {
+    ) -> std::result::Result<Option<EarlierSlots>, ExportError> {
         let file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -53,7 +53,7 @@ impl Earlier {
             return Err(foreign("it has other columns".to_owned()));
         }
         let ready = VecDeque::new();
-        Ok(Some(Earlier { path: path.to_owned(), reader, group: 0, horizon_us, ready }))
+        Ok(Some(EarlierSlots { path: path.to_owned(), reader, group: 0, horizon_us, ready }))
     }
 
     /// The number of the next series; `None` after the last one.
@@ -84,23 +84,23 @@ impl Earlier {
         }
     }
 
-    /// The slots of the series that [`Earlier::next_number`] has found.
+    /// The slots of the series that [`EarlierSlots::next_number`] has found.
     pub(crate) fn pop(&mut self) -> Option<(Identity, Vec<SlotSum>)> {
         self.ready.pop_front()
     }
 }
 
 /// A column of a row group: the values, and the levels of the places for them.
-struct Column<T: DataType> {
+struct ColumnValues<T: DataType> {
     values: Vec<T::T>,
     defined: Vec<i16>,
     repeated: Vec<i16>,
 }
 
-fn column<T: DataType>(group: &dyn RowGroupReader, at: usize) -> Result<Column<T>> {
-    let mut column = Column { values: Vec::new(), defined: Vec::new(), repeated: Vec::new() };
+fn column<T: DataType>(group: &dyn RowGroupReader, at: usize) -> Result<ColumnValues<T>> {
+    let mut column = ColumnValues { values: Vec::new(), defined: Vec::new(), repeated: Vec::new() };
     let mut reader = get_typed_column_reader::<T>(group.get_column_reader(at)?);
-    let Column { values, defined, repeated } = &mut column;
+    let ColumnValues { values, defined, repeated } = &mut column;
     while reader.read_records(usize::MAX, Some(defined), Some(repeated), values)?.0 > 0 {}
     Ok(column)
 }

@@ -16,7 +16,7 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{Type, TypePtr};
 use store::{Identity, SlotSum};
 
-use crate::rows::{ROWS_MAX, Rows, Run};
+use crate::rows::{ROWS_MAX, Rows, SeriesRun};
 
 /// The version of the table: of its columns, and of how they are written.
 pub(crate) const TABLE: u32 = 1;
@@ -63,7 +63,7 @@ pub(crate) fn schema() -> &'static Type {
 
 /// What a file says about itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct About<'a> {
+pub(crate) struct FileMetadata<'a> {
     pub(crate) recorder: &'a str,
     pub(crate) step: &'a str,
     pub(crate) day: &'a str,
@@ -78,7 +78,7 @@ pub(crate) struct TableFile<W: Write + Send> {
 
 impl<W: Write + Send> TableFile<W> {
     /// Begins a file.
-    pub(crate) fn new(to: W, about: &About<'_>) -> Result<TableFile<W>> {
+    pub(crate) fn new(to: W, about: &FileMetadata<'_>) -> Result<TableFile<W>> {
         let writer = SerializedFileWriter::new(to, TYPE.clone(), Arc::new(properties(about)))?;
         Ok(TableFile { writer, rows: Rows::default(), written: 0 })
     }
@@ -145,7 +145,7 @@ impl<W: Write + Send> TableFile<W> {
     }
 }
 
-fn properties(about: &About<'_>) -> WriterProperties {
+fn properties(about: &FileMetadata<'_>) -> WriterProperties {
     let says = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
@@ -176,8 +176,8 @@ fn bytes(text: &str) -> ByteArray {
 /// Writes a text of each run once for each of its rows.
 fn strings(
     column: &mut SerializedColumnWriter<'_>,
-    runs: &[Run],
-    text: impl Fn(&Run) -> &String,
+    runs: &[SeriesRun],
+    text: impl Fn(&SeriesRun) -> &String,
 ) -> Result<()> {
     let column = column.typed::<ByteArrayType>();
     for run in runs {
@@ -195,7 +195,7 @@ fn strings(
 /// Writes the keys or the values of the tags of each run once for each of its rows.
 fn tags<'r>(
     column: &mut SerializedColumnWriter<'_>,
-    runs: &'r [Run],
+    runs: &'r [SeriesRun],
     text: impl Fn((&'r String, &'r String)) -> &'r String,
 ) -> Result<()> {
     let column = column.typed::<ByteArrayType>();
@@ -221,7 +221,7 @@ fn tags<'r>(
     Ok(())
 }
 
-fn flows(column: &mut SerializedColumnWriter<'_>, runs: &[Run]) -> Result<()> {
+fn flows(column: &mut SerializedColumnWriter<'_>, runs: &[SeriesRun]) -> Result<()> {
     let column = column.typed::<BoolType>();
     for run in runs {
         let block = vec![run.flow; run.rows.min(BLOCK)];

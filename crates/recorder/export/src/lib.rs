@@ -21,6 +21,6 @@ mod totals;
 
 pub use day::Day;
 pub use error::ExportError;
-pub use run::{Change, Request, Summary, export};
+pub use run::{ExportRequest, PartitionChange, Summary, export};
 pub use table::{Partition, partitions};
 pub use totals::{Totals, totals};

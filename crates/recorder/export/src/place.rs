@@ -95,20 +95,20 @@ pub(crate) struct Files {
 
 /// A file that is not complete yet; it is removed unless it is kept.
 #[derive(Debug)]
-pub(crate) struct Part<'f> {
+pub(crate) struct PartialFile<'f> {
     files: &'f Files,
     kept: bool,
 }
 
 impl Files {
     /// Begins the file that replaces the exported one.
-    pub(crate) fn begin(&self) -> Result<(File, Part<'_>), ExportError> {
+    pub(crate) fn begin(&self) -> Result<(File, PartialFile<'_>), ExportError> {
         let mut attempts = 0;
         loop {
             let created = fs::create_dir_all(&self.folder);
             created.map_err(ExportError::file("create", &self.folder))?;
             match File::create(&self.part) {
-                Ok(file) => return Ok((file, Part { files: self, kept: false })),
+                Ok(file) => return Ok((file, PartialFile { files: self, kept: false })),
                 // Another recorder has removed the folder, which was empty.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && attempts < ATTEMPTS_MAX => {
                     attempts += 1;
@@ -151,7 +151,7 @@ impl Files {
     }
 }
 
-impl Part<'_> {
+impl PartialFile<'_> {
     /// Puts the complete file into its place, unless that has the same content. Returns whether
     /// anything has changed.
     pub(crate) fn keep(mut self, mut file: File) -> Result<bool, ExportError> {
@@ -172,7 +172,7 @@ impl Part<'_> {
     }
 }
 
-impl Drop for Part<'_> {
+impl Drop for PartialFile<'_> {
     fn drop(&mut self) {
         if !self.kept {
             let _ = fs::remove_file(&self.files.part);

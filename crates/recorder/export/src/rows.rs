@@ -14,7 +14,7 @@ const EPOCH_JULIAN: i64 = 2_440_588;
 
 /// The rows that follow one another and belong to one series.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub(crate) struct SeriesRun {
     /// The series' names.
     pub(crate) identity: Identity,
     /// Whether its totals are counts.
@@ -26,7 +26,7 @@ pub(crate) struct Run {
 /// Rows, column by column.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<SeriesRun>,
     pub(crate) slot: Vec<Int96>,
     pub(crate) total: Vec<f64>,
     pub(crate) covered_us: Vec<i64>,
@@ -50,7 +50,7 @@ impl Rows {
         if self.runs.last().is_some_and(|run| run.identity == *identity) {
             return;
         }
-        self.runs.push(Run { identity: identity.clone(), flow, rows: 0 });
+        self.runs.push(SeriesRun { identity: identity.clone(), flow, rows: 0 });
     }
 
     /// Adds a row of the series that was begun last.

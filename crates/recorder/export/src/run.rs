@@ -9,15 +9,15 @@ use series::{Flavor, Step};
 use store::{Digests, OfSeries, Selector, Series, SlotSum, SpanDigest, Store, step_name};
 
 use crate::day::Day;
-use crate::earlier::{Earlier, Numbers};
-use crate::file::{About, TableFile, io_error};
+use crate::earlier::{EarlierSlots, Numbers};
+use crate::file::{FileMetadata, TableFile, io_error};
 use crate::notes::Notes;
 use crate::place::{ExportFolder, Files};
 use crate::{ExportError, Partition};
 
 /// What to export.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
+pub struct ExportRequest {
     /// The steps; all that the store keeps if empty.
     pub steps: Vec<Step>,
     /// The first day.
@@ -33,7 +33,7 @@ pub struct Request {
 
 /// A partition whose file has changed, or would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct PartitionChange {
     /// The partition.
     pub partition: Partition,
     /// Its rows; `None` if it was not written, because nothing is to be written.
@@ -68,8 +68,8 @@ pub struct Summary {
 pub fn export(
     store: &mut dyn Store,
     folder: &Path,
-    request: &Request,
-    each: &mut dyn FnMut(&Change),
+    request: &ExportRequest,
+    each: &mut dyn FnMut(&PartitionChange),
 ) -> Result<Summary, ExportError> {
     let steps = steps(store, request)?;
     if store.series_count()? == 0 {
@@ -86,7 +86,7 @@ pub fn export(
     };
     let mut known = StoreSeries::default();
     known.load(store)?;
-    let mut run = Run { known, place, recorder: &recorder, request, each };
+    let mut run = ExportRun { known, place, recorder: &recorder, request, each };
     let mut summary = Summary::default();
     for step in steps {
         run.step(store, step, &mut summary)?;
@@ -95,7 +95,7 @@ pub fn export(
 }
 
 /// The wanted steps, which the store must keep.
-fn steps(store: &mut dyn Store, request: &Request) -> Result<Vec<Step>, ExportError> {
+fn steps(store: &mut dyn Store, request: &ExportRequest) -> Result<Vec<Step>, ExportError> {
     let known: Vec<Step> = store.retentions()?.into_iter().map(|kept| kept.step).collect();
     if let Some(step) = request.steps.iter().find(|step| !known.contains(step)) {
         let known: Vec<String> = known.into_iter().map(step_name).collect();
@@ -126,7 +126,7 @@ impl StoreSeries {
 fn days(
     digests: &Digests,
     step: Step,
-    request: &Request,
+    request: &ExportRequest,
 ) -> BTreeMap<Day, BTreeMap<i64, SpanDigest>> {
     let mut days: BTreeMap<Day, BTreeMap<i64, SpanDigest>> = BTreeMap::new();
     let first = request.since.unwrap_or(Day::FIRST);
@@ -148,29 +148,29 @@ fn days(
 }
 
 /// The start of the first slot that is not sealed.
-fn sealed_until(request: &Request, step: Step) -> i64 {
+fn sealed_until(request: &ExportRequest, step: Step) -> i64 {
     step.slot_of(request.sealed_us)
 }
 
-struct Run<'r> {
+struct ExportRun<'r> {
     known: StoreSeries,
     place: ExportFolder<'r>,
     recorder: &'r str,
-    request: &'r Request,
-    each: &'r mut dyn FnMut(&Change),
+    request: &'r ExportRequest,
+    each: &'r mut dyn FnMut(&PartitionChange),
 }
 
 /// A partition to be written.
-struct Job<'j> {
+struct PartitionJob<'j> {
     step: Step,
     day: Day,
-    about: About<'j>,
+    about: FileMetadata<'j>,
     files: &'j Files,
     /// Slots from here on are not sealed.
     until_us: i64,
 }
 
-impl Run<'_> {
+impl ExportRun<'_> {
     fn step(
         &mut self,
         store: &mut dyn Store,
@@ -194,8 +194,8 @@ impl Run<'_> {
                 summary.unchanged += 1;
                 continue;
             }
-            let about = About { recorder: self.recorder, step: &name, day: &day_name };
-            let job = Job { step, day, about, files: &files, until_us };
+            let about = FileMetadata { recorder: self.recorder, step: &name, day: &day_name };
+            let job = PartitionJob { step, day, about, files: &files, until_us };
             let slots = match self.request.dry_run {
                 true => None,
                 false => match self.write(store, &job, &spans, summary)? {
@@ -205,7 +205,7 @@ impl Run<'_> {
             };
             let path = files.folder().to_owned();
             let partition = Partition { step: name.clone(), day: day_name, path };
-            (self.each)(&Change { partition, slots });
+            (self.each)(&PartitionChange { partition, slots });
         }
         Ok(())
     }
@@ -214,7 +214,7 @@ impl Run<'_> {
     fn write(
         &mut self,
         store: &mut dyn Store,
-        job: &Job<'_>,
+        job: &PartitionJob<'_>,
         spans: &BTreeMap<i64, SpanDigest>,
         summary: &mut Summary,
     ) -> Result<Option<u64>, ExportError> {
@@ -222,9 +222,9 @@ impl Run<'_> {
         let (mut file, part) = job.files.begin()?;
         let (slots, horizon_us) = loop {
             match self.fill(store, job, &file)? {
-                Filled::Whole { slots, horizon_us } => break (slots, horizon_us),
+                FillOutcome::Whole { slots, horizon_us } => break (slots, horizon_us),
                 // A series that was created in the meantime.
-                Filled::Unknown => {
+                FillOutcome::Unknown => {
                     self.known.load(store)?;
                     file = job.files.again()?;
                 }
@@ -256,9 +256,9 @@ impl Run<'_> {
     fn fill(
         &mut self,
         store: &mut dyn Store,
-        job: &Job<'_>,
+        job: &PartitionJob<'_>,
         file: &File,
-    ) -> Result<Filled, ExportError> {
+    ) -> Result<FillOutcome, ExportError> {
         let table = TableFile::new(file, &job.about);
         let table = table.map_err(|e| job.failed(e))?;
         let mut merge = Merge { known: &self.known, job, table, earlier: None, is_open: false };
@@ -276,14 +276,14 @@ impl Run<'_> {
             None => merge.finish(horizon_us),
         };
         match done {
-            Ok(slots) => Ok(Filled::Whole { slots, horizon_us }),
-            Err(Stop::Unknown) => Ok(Filled::Unknown),
+            Ok(slots) => Ok(FillOutcome::Whole { slots, horizon_us }),
+            Err(Stop::Unknown) => Ok(FillOutcome::Unknown),
             Err(Stop::Failed(error)) => Err(error),
         }
     }
 }
 
-enum Filled {
+enum FillOutcome {
     /// Everything is in the file.
     Whole { slots: u64, horizon_us: i64 },
     /// A series is not known yet.
@@ -306,9 +306,9 @@ impl From<ExportError> for Stop {
 /// have expired in the store.
 struct Merge<'m> {
     known: &'m StoreSeries,
-    job: &'m Job<'m>,
+    job: &'m PartitionJob<'m>,
     table: TableFile<&'m File>,
-    earlier: Option<Earlier>,
+    earlier: Option<EarlierSlots>,
     /// Whether the present file was looked for.
     is_open: bool,
 }
@@ -322,7 +322,7 @@ impl Merge<'_> {
     /// Writes what has expired of the series up to this one.
     fn put_earlier(&mut self, horizon_us: i64, up_to: i64) -> Result<(), Stop> {
         if !std::mem::replace(&mut self.is_open, true) && horizon_us > self.job.day.start_us() {
-            self.earlier = Earlier::open(&self.job.files.file, horizon_us)?;
+            self.earlier = EarlierSlots::open(&self.job.files.file, horizon_us)?;
         }
         while let Some(earlier) = &mut self.earlier
             && let Some(number) = earlier.next_number(&self.known.numbers)?
@@ -349,7 +349,7 @@ impl Merge<'_> {
     }
 }
 
-impl Job<'_> {
+impl PartitionJob<'_> {
     fn failed(&self, error: parquet::errors::ParquetError) -> ExportError {
         ExportError::file("write", &self.files.file)(io_error(error))
     }

@@ -13,14 +13,14 @@ const BUFFER: usize = 1 << 18;
 pub const UNPACKED_MAX: u64 = 64 << 30;
 
 /// A stream whose compression is known.
-pub struct Opened {
+pub struct OpenedStream {
     /// The stream, unpacked.
     pub stream: Box<dyn BufRead>,
     /// Whether it was compressed by gzip.
     pub gzip: bool,
 }
 
-impl std::fmt::Debug for Opened {
+impl std::fmt::Debug for OpenedStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Opened").field("gzip", &self.gzip).finish_non_exhaustive()
     }
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Opened {
 /// # Errors
 /// [`FileError::Compressed`] for zstd, xz and bzip2, [`FileError::BinaryRrd`] for a binary RRD
 /// file, and I/O errors.
-pub fn open(input: impl Read + 'static, unpacked_max: u64) -> Result<Opened, FileError> {
+pub fn open(input: impl Read + 'static, unpacked_max: u64) -> Result<OpenedStream, FileError> {
     let mut start = Vec::new();
     let mut input = input;
     input.by_ref().take(4).read_to_end(&mut start)?;
@@ -45,13 +45,13 @@ pub fn open(input: impl Read + 'static, unpacked_max: u64) -> Result<Opened, Fil
         [0x1f, 0x8b, ..] => {
             let members = Members::new(stream, unpacked_max);
             let stream = BufReader::with_capacity(BUFFER, members);
-            Ok(Opened { stream: Box::new(stream), gzip: true })
+            Ok(OpenedStream { stream: Box::new(stream), gzip: true })
         }
         [0x28, 0xb5, 0x2f, 0xfd] => Err(FileError::Compressed { tool: "zstd" }),
         [0xfd, b'7', b'z', b'X'] => Err(FileError::Compressed { tool: "xz" }),
         [b'B', b'Z', b'h', b'1'..=b'9'] => Err(FileError::Compressed { tool: "bzip2" }),
         b"RRD\0" => Err(FileError::BinaryRrd),
-        _ => Ok(Opened { stream: Box::new(stream), gzip: false }),
+        _ => Ok(OpenedStream { stream: Box::new(stream), gzip: false }),
     }
 }
 

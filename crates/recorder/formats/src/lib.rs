@@ -39,7 +39,7 @@ mod time;
 mod update;
 
 pub use book::{Book, Series};
-pub use compressed::{Opened, UNPACKED_MAX, check, open};
+pub use compressed::{OpenedStream, UNPACKED_MAX, check, open};
 pub use error::FileError;
 pub use lines::{LINE_MAX, Line, Lines};
 pub use messages::{

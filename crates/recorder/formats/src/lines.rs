@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead};
 
-use crate::quotes::{Open, Quotes};
+use crate::quotes::{QuoteTracker, Quotes};
 
 /// Limit on a line, in bytes without its end.
 pub const LINE_MAX: usize = 65_536;
@@ -29,7 +29,7 @@ pub struct Line<'a> {
 /// Lines that end with `\n` or `\r\n`; the last one may have no end.
 #[derive(Debug)]
 pub struct Lines<R> {
-    input: Ahead<R>,
+    input: PushbackInput<R>,
     buffer: Vec<u8>,
     number: u64,
     within: bool,
@@ -49,7 +49,7 @@ impl<R: BufRead> Lines<R> {
     /// A quote that is not closed within [`LINE_MAX`] bytes opens nothing: its line is a line of
     /// its own.
     pub fn quoted(input: R, quotes: Quotes, whole: bool) -> Lines<R> {
-        let input = Ahead { input, ahead: Vec::new(), at: 0, offset: 0 };
+        let input = PushbackInput { input, ahead: Vec::new(), at: 0, offset: 0 };
         Lines { input, buffer: Vec::new(), number: 0, within: false, quotes, whole }
     }
 
@@ -95,7 +95,7 @@ impl<R: BufRead> Lines<R> {
 
     /// Continues while a quote is open at the end of the line; returns the number of lines.
     fn join(&mut self) -> io::Result<(End, u64)> {
-        let mut open = Open::new(self.quotes);
+        let mut open = QuoteTracker::new(self.quotes);
         let start: &[u8] = if self.number == 1 { b"\xef\xbb\xbf" } else { b"" };
         if !open.after(self.buffer.strip_prefix(start).unwrap_or(&self.buffer)) {
             return Ok((End::Seen, 1));
@@ -141,7 +141,7 @@ enum End {
 
 /// An input with push-back.
 #[derive(Debug)]
-struct Ahead<R> {
+struct PushbackInput<R> {
     input: R,
     /// Pushed-back bytes, from `at` on.
     ahead: Vec<u8>,
@@ -149,7 +149,7 @@ struct Ahead<R> {
     offset: u64,
 }
 
-impl<R: BufRead> Ahead<R> {
+impl<R: BufRead> PushbackInput<R> {
     /// Reads up to the end of the line into a buffer that holds at most `room` bytes.
     fn line(&mut self, buffer: &mut Vec<u8>, room: usize) -> io::Result<End> {
         loop {

@@ -17,13 +17,13 @@ pub(crate) const FIELD: &str = "value";
 /// Measurement, tags and field. Equal names are the same series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesName {
-    head: Arc<Head>,
+    head: Arc<MeasurementTags>,
     field: Arc<str>,
 }
 
 /// What the fields of a measurement share.
 #[derive(Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Head {
+struct MeasurementTags {
     measurement: String,
     tags: Vec<(String, String)>,
 }
@@ -52,7 +52,7 @@ impl SeriesName {
         if tags.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(Malformed::DuplicateTag);
         }
-        Ok(SeriesName { head: Arc::new(Head { measurement, tags }), field })
+        Ok(SeriesName { head: Arc::new(MeasurementTags { measurement, tags }), field })
     }
 
     /// The measurement: `requests`, `servers.web1.cpu`.

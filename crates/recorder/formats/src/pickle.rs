@@ -32,7 +32,7 @@ const MEMO_MAX: usize = 1 << 18;
 /// A value on the stack. Tuples and lists hold the numbers of their values, so none is copied,
 /// however often it is used, and none is deep.
 #[derive(Debug)]
-enum Value<'a> {
+enum PickleValue<'a> {
     None,
     Integer(i128),
     Float(f64),
@@ -43,7 +43,7 @@ enum Value<'a> {
 /// The machine.
 #[derive(Debug, Default)]
 struct Machine<'a> {
-    values: Vec<Value<'a>>,
+    values: Vec<PickleValue<'a>>,
     stack: Vec<u32>,
     /// Heights of the stack.
     marks: Vec<usize>,
@@ -77,7 +77,7 @@ pub fn lines(
     }
     let mut machine = Machine::default();
     let top = machine.run(frame)?;
-    let Some(Value::Sequence(items)) = machine.value(top) else {
+    let Some(PickleValue::Sequence(items)) = machine.value(top) else {
         return Err(Malformed::NotAList);
     };
     let mut refused = Vec::new();
@@ -118,25 +118,25 @@ impl<'a> Machine<'a> {
                 b'0' => drop(self.pop()?),
                 b'1' => drop(self.since_mark()?),
                 b'2' => self.stack.push(*self.stack.last().ok_or(Malformed::BadPickle)?),
-                b'N' => self.push(Value::None),
-                0x88 => self.push(Value::Integer(1)),
-                0x89 => self.push(Value::Integer(0)),
+                b'N' => self.push(PickleValue::None),
+                0x88 => self.push(PickleValue::Integer(1)),
+                0x89 => self.push(PickleValue::Integer(0)),
                 b'J' => {
                     let integer = i32::from_le_bytes(take(&mut code)?);
-                    self.push(Value::Integer(integer.into()));
+                    self.push(PickleValue::Integer(integer.into()));
                 }
                 b'K' => {
                     let [integer] = take(&mut code)?;
-                    self.push(Value::Integer(integer.into()));
+                    self.push(PickleValue::Integer(integer.into()));
                 }
                 b'M' => {
                     let integer = u16::from_le_bytes(take(&mut code)?);
-                    self.push(Value::Integer(integer.into()));
+                    self.push(PickleValue::Integer(integer.into()));
                 }
                 b'I' | b'L' => {
                     let text = ascii(line(&mut code)?)?;
                     let integer = text.strip_suffix('L').unwrap_or(text).parse();
-                    self.push(Value::Integer(integer.map_err(|_| Malformed::BadPickle)?));
+                    self.push(PickleValue::Integer(integer.map_err(|_| Malformed::BadPickle)?));
                 }
                 0x8a | 0x8b => {
                     let length = match instruction {
@@ -144,23 +144,23 @@ impl<'a> Machine<'a> {
                         _ => u32::from_le_bytes(take(&mut code)?) as usize,
                     };
                     let integer = little_endian(bytes(&mut code, length)?);
-                    self.push(integer.map_or(Value::None, Value::Integer));
+                    self.push(integer.map_or(PickleValue::None, PickleValue::Integer));
                 }
                 b'F' => {
                     let float = ascii(line(&mut code)?)?.parse();
-                    self.push(Value::Float(float.map_err(|_| Malformed::BadPickle)?));
+                    self.push(PickleValue::Float(float.map_err(|_| Malformed::BadPickle)?));
                 }
                 b'G' => {
                     let float = f64::from_be_bytes(take(&mut code)?);
-                    self.push(Value::Float(float));
+                    self.push(PickleValue::Float(float));
                 }
                 b'S' => {
                     let text = unquoted(line(&mut code)?)?;
-                    self.push(Value::Text(text));
+                    self.push(PickleValue::Text(text));
                 }
                 b'V' => {
                     let text = unescaped(line(&mut code)?)?;
-                    self.push(Value::Text(text));
+                    self.push(PickleValue::Text(text));
                 }
                 b'T' | b'U' | b'X' | b'B' | b'C' | 0x8c | 0x8d | 0x8e => {
                     let length = match instruction {
@@ -171,18 +171,20 @@ impl<'a> Machine<'a> {
                     let length = usize::try_from(length).map_err(|_| Malformed::BadPickle)?;
                     let text = std::str::from_utf8(bytes(&mut code, length)?);
                     // A text that is not UTF-8 spoils only its item.
-                    self.push(text.map_or(Value::None, |text| Value::Text(text.into())));
+                    self.push(
+                        text.map_or(PickleValue::None, |text| PickleValue::Text(text.into())),
+                    );
                 }
-                b']' | b')' => self.push(Value::Sequence(Vec::new())),
+                b']' | b')' => self.push(PickleValue::Sequence(Vec::new())),
                 b't' | b'l' => {
                     let values = self.since_mark()?;
-                    self.push(Value::Sequence(values));
+                    self.push(PickleValue::Sequence(values));
                 }
                 0x85..=0x87 => {
                     let count = usize::from(instruction - 0x84);
                     let at = self.height(count)?;
                     let values = self.stack.split_off(at);
-                    self.push(Value::Sequence(values));
+                    self.push(PickleValue::Sequence(values));
                 }
                 b'a' => {
                     let value = self.pop()?;
@@ -215,11 +217,11 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn value(&self, number: u32) -> Option<&Value<'a>> {
+    fn value(&self, number: u32) -> Option<&PickleValue<'a>> {
         self.values.get(number as usize)
     }
 
-    fn push(&mut self, value: Value<'a>) {
+    fn push(&mut self, value: PickleValue<'a>) {
         // A frame has fewer values than bytes.
         self.stack.push(self.values.len() as u32);
         self.values.push(value);
@@ -246,7 +248,7 @@ impl<'a> Machine<'a> {
     fn append(&mut self, values: &[u32]) -> Result<(), Malformed> {
         let at = self.height(1)?;
         match self.values.get_mut(self.stack[at] as usize) {
-            Some(Value::Sequence(list)) => list.extend_from_slice(values),
+            Some(PickleValue::Sequence(list)) => list.extend_from_slice(values),
             _ => return Err(Malformed::BadPickle),
         }
         Ok(())
@@ -264,12 +266,14 @@ impl<'a> Machine<'a> {
     /// Writes an item as a line.
     fn line(&self, item: u32, to: &mut Vec<u8>) -> Result<(), Malformed> {
         let pair = |number: u32| match self.value(number) {
-            Some(Value::Sequence(values)) => <[u32; 2]>::try_from(values.as_slice()).ok(),
+            Some(PickleValue::Sequence(values)) => <[u32; 2]>::try_from(values.as_slice()).ok(),
             _ => None,
         };
         let [path, point] = pair(item).ok_or(Malformed::NotAPoint)?;
         let [time, value] = pair(point).ok_or(Malformed::NotAPoint)?;
-        let Some(Value::Text(path)) = self.value(path) else { return Err(Malformed::NotAPath) };
+        let Some(PickleValue::Text(path)) = self.value(path) else {
+            return Err(Malformed::NotAPath);
+        };
         let is_path = |path: &str| {
             let is_blank = |c: char| c.is_ascii_whitespace() || c.is_control();
             !path.is_empty() && !path.starts_with(['#', '\u{feff}']) && !path.contains(is_blank)
@@ -293,16 +297,16 @@ impl<'a> Machine<'a> {
         use std::io::Write as _;
         // Writing to a vector cannot fail.
         let _ = match self.value(number)? {
-            Value::Integer(integer) => write!(to, "{integer}"),
-            Value::Float(float) => write!(to, "{float}"),
-            Value::Text(text) => {
+            PickleValue::Integer(integer) => write!(to, "{integer}"),
+            PickleValue::Float(float) => write!(to, "{float}"),
+            PickleValue::Text(text) => {
                 // The parser of the line decides whether it is a number.
                 let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
                 let is_word = text.bytes().all(|byte| byte.is_ascii_graphic());
                 (is_word && (1..=64).contains(&text.len()))
                     .then(|| to.write_all(text.as_bytes()))?
             }
-            Value::None | Value::Sequence(_) => return None,
+            PickleValue::None | PickleValue::Sequence(_) => return None,
         };
         Some(())
     }

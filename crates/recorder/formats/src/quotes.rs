@@ -14,7 +14,7 @@ pub enum Quotes {
 
 /// Tracks, line by line, whether a quote is open.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Open {
+pub(crate) struct QuoteTracker {
     quotes: Quotes,
     state: State,
     /// The last byte was a backslash that may escape the next one.
@@ -43,9 +43,9 @@ enum State {
     Rest,
 }
 
-impl Open {
-    pub(crate) fn new(quotes: Quotes) -> Open {
-        Open { quotes, state: State::Start, escaped: false, separator: 0 }
+impl QuoteTracker {
+    pub(crate) fn new(quotes: Quotes) -> QuoteTracker {
+        QuoteTracker { quotes, state: State::Start, escaped: false, separator: 0 }
     }
 
     /// Whether a quote is open after this line and its end.
@@ -154,7 +154,7 @@ mod tests {
             (Quotes::Csv(','), " \"a", false),
             (Quotes::Csv('\t'), "\t\"a", true),
         ] {
-            assert_eq!(Open::new(quotes).after(line.as_bytes()), open, "{line}");
+            assert_eq!(QuoteTracker::new(quotes).after(line.as_bytes()), open, "{line}");
         }
     }
 }

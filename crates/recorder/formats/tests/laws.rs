@@ -4,7 +4,7 @@
 
 use std::io::BufReader;
 
-use formats::text::{Columns, Csv, Graphite, Influx, Parsed, Parser, Reader, Statsd};
+use formats::text::{Columns, Csv, Graphite, Influx, ParsedLine, Parser, Reader, Statsd};
 use formats::{Arrival, LINE_MAX, Lines, Precision, SeriesName, What};
 use proptest::prelude::*;
 use series::{Kind, Limits, Point, Reading, Step};
@@ -21,7 +21,7 @@ fn parsers() -> [Box<dyn Parser>; 4] {
 }
 
 /// Reads a stream; returns the content of each line by its number, and the names.
-fn read(parser: Box<dyn Parser>, bytes: &[u8]) -> (Vec<(u64, Parsed)>, Vec<SeriesName>) {
+fn read(parser: Box<dyn Parser>, bytes: &[u8]) -> (Vec<(u64, ParsedLine)>, Vec<SeriesName>) {
     let mut reader = Reader::new(parser, Limits::DEFAULT, 1000);
     let mut lines = Lines::quoted(BufReader::with_capacity(64, bytes), reader.quotes(), true);
     let mut all = Vec::new();

@@ -1,7 +1,7 @@
-//! Evaluates targets over series that a [`Source`] fetches.
+//! Evaluates targets over series that a [`SeriesSource`] fetches.
 
 use crate::functions::{self, Arguments};
-use crate::{Context, Expression, GraphiteError, Selection, Series, Source};
+use crate::{Context, Expression, GraphiteError, Selection, Series, SeriesSource};
 
 /// Evaluates a target.
 ///
@@ -10,7 +10,7 @@ use crate::{Context, Expression, GraphiteError, Selection, Series, Source};
 pub fn evaluate(
     target: &Expression,
     context: &Context,
-    source: &mut dyn Source,
+    source: &mut dyn SeriesSource,
 ) -> Result<Vec<Series>, GraphiteError> {
     let found = match target {
         Expression::Path(path) => {

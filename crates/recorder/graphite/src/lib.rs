@@ -38,6 +38,6 @@ pub use index::{Entry, Index, Node};
 pub use number::Number;
 pub use parse::{Call, DEPTH_MAX, Expression, TARGET_BYTES_MAX, parse};
 pub use series::Series;
-pub use source::{Selection, Source};
+pub use source::{Selection, SeriesSource};
 pub use tags::TagExpression;
 pub use time::{parse_length, parse_time, shown, zone};

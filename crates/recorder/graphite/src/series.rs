@@ -197,7 +197,7 @@ fn mean(values: &[f64], known_s: &[f64]) -> f64 {
 }
 
 /// Series with the same start and step, and the same number of values.
-pub(crate) struct Aligned {
+pub(crate) struct AlignedSeries {
     pub(crate) series: Vec<Series>,
     pub(crate) start_s: i64,
     pub(crate) step_s: i64,
@@ -206,7 +206,7 @@ pub(crate) struct Aligned {
     pub(crate) count: usize,
 }
 
-impl Aligned {
+impl AlignedSeries {
     /// The values of all series at a place.
     pub(crate) fn row(&self, place: usize) -> impl DoubleEndedIterator<Item = f64> + Clone + '_ {
         self.series.iter().map(move |series| series.values[place])
@@ -214,7 +214,7 @@ impl Aligned {
 }
 
 /// Brings series to a common step, the least common multiple, and a common range.
-pub(crate) fn align(series: Vec<Series>) -> Option<Aligned> {
+pub(crate) fn align(series: Vec<Series>) -> Option<AlignedSeries> {
     let step_s = series.iter().map(|s| s.step_s).reduce(least_common_multiple)?;
     let same = series.iter().all(|s| s.step_s == step_s && s.start_s == series[0].start_s);
     let mut series: Vec<Series> = match same {
@@ -240,7 +240,7 @@ pub(crate) fn align(series: Vec<Series>) -> Option<Aligned> {
         one.values.truncate(count);
         one.start_s = start_s;
     }
-    Some(Aligned { series, start_s, step_s, end_s, count })
+    Some(AlignedSeries { series, start_s, step_s, end_s, count })
 }
 
 fn least_common_multiple(a: i64, b: i64) -> i64 {

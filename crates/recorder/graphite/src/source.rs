@@ -12,7 +12,7 @@ pub enum Selection<'s> {
 }
 
 /// Fetches series.
-pub trait Source {
+pub trait SeriesSource {
     /// The selected series, sorted by name, with the slots that start at or after `from_s` and
     /// before `until_s`.
     ///

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use graphite::{Context, Entry, GraphiteError, Index, Selection, Series, Source, evaluate, parse};
+use graphite::{
+    Context, Entry, GraphiteError, Index, Selection, Series, SeriesSource, evaluate, parse,
+};
 use proptest::prelude::*;
 
 const UNKNOWN: f64 = f64::NAN;
@@ -32,7 +34,7 @@ impl Memory {
     }
 }
 
-impl Source for Memory {
+impl SeriesSource for Memory {
     fn fetch(
         &mut self,
         selection: &Selection<'_>,

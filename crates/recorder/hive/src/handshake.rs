@@ -58,7 +58,7 @@ pub(crate) mod tests {
     use std::io;
 
     use super::*;
-    use crate::mechanism::Plain;
+    use crate::mechanism::PlainMechanism;
     use crate::mechanism::tests::pretended;
     use crate::qop::Qop;
 
@@ -101,7 +101,7 @@ pub(crate) mod tests {
     }
 
     fn plain() -> Box<dyn Client> {
-        Box::new(Plain { user: "a".to_owned(), password: "b".to_owned(), is_sent: false })
+        Box::new(PlainMechanism { user: "a".to_owned(), password: "b".to_owned(), is_sent: false })
     }
 
     #[track_caller]
@@ -159,8 +159,8 @@ pub(crate) mod tests {
 
     #[test]
     fn an_endless_login_ends() {
-        struct Endless;
-        impl Client for Endless {
+        struct EndlessClient;
+        impl Client for EndlessClient {
             fn name(&self) -> &'static str {
                 "ENDLESS"
             }
@@ -178,7 +178,7 @@ pub(crate) mod tests {
             }
         }
         let answers = [(Status::Ok, &b"more"[..]); 100];
-        let error = log_in(&mut script(&answers), Box::new(Endless)).map(|_| ()).unwrap_err();
+        let error = log_in(&mut script(&answers), Box::new(EndlessClient)).map(|_| ()).unwrap_err();
         assert!(error.to_string().ends_with("(it did not end)"), "{error}");
     }
 }

@@ -37,5 +37,5 @@ pub use error::{Fault, HiveError};
 pub use kerberos::KerberosError;
 pub use qop::Qop;
 pub use session::{Auth, Limits, Session};
-pub use table::{Column, Part, Published, Table, TableError};
+pub use table::{Column, Table, TableChanges, TableError, TablePartition};
 pub use value::Value;

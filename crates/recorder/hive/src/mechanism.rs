@@ -23,13 +23,13 @@ pub(crate) trait Client {
 }
 
 /// A user with a password.
-pub(crate) struct Plain {
+pub(crate) struct PlainMechanism {
     pub(crate) user: String,
     pub(crate) password: String,
     pub(crate) is_sent: bool,
 }
 
-impl Client for Plain {
+impl Client for PlainMechanism {
     fn name(&self) -> &'static str {
         "PLAIN"
     }
@@ -203,11 +203,11 @@ pub(crate) mod tests {
 
     /// A context that is established by its second token and "protects" by a letter.
     #[derive(Default)]
-    pub(crate) struct Pretend {
+    pub(crate) struct PretendSecurity {
         steps: u32,
     }
 
-    impl Security for Pretend {
+    impl Security for PretendSecurity {
         fn step(&mut self, _: &[u8]) -> Result<Vec<u8>, Fault> {
             self.steps += 1;
             Ok(if self.steps == 1 { b"hello".to_vec() } else { Vec::new() })
@@ -230,11 +230,11 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn pretended(qop: Qop) -> Gssapi<Pretend> {
-        Gssapi::new(Pretend::default(), qop)
+    pub(crate) fn pretended(qop: Qop) -> Gssapi<PretendSecurity> {
+        Gssapi::new(PretendSecurity::default(), qop)
     }
 
-    fn choose(qop: Qop, offer: &[u8]) -> Result<(Gssapi<Pretend>, Vec<u8>), Fault> {
+    fn choose(qop: Qop, offer: &[u8]) -> Result<(Gssapi<PretendSecurity>, Vec<u8>), Fault> {
         let mut client = pretended(qop);
         assert_eq!(client.first().unwrap(), b"hello");
         assert_eq!(client.answer(b"server").unwrap(), b"");
@@ -245,8 +245,11 @@ pub(crate) mod tests {
 
     #[test]
     fn plain_is_one_message() {
-        let mut plain =
-            Plain { user: "ada".to_owned(), password: "secret".to_owned(), is_sent: false };
+        let mut plain = PlainMechanism {
+            user: "ada".to_owned(),
+            password: "secret".to_owned(),
+            is_sent: false,
+        };
         assert!(!plain.is_complete());
         assert_eq!(plain.first().unwrap(), b"\0ada\0secret");
         assert!(plain.is_complete());

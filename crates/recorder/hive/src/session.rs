@@ -11,7 +11,7 @@ use crate::error::{Fault, HiveError};
 use crate::frame::FrameError;
 use crate::handshake::log_in;
 use crate::kerberos::{Context, KerberosError, Login};
-use crate::mechanism::{Client, Gssapi, Plain};
+use crate::mechanism::{Client, Gssapi, PlainMechanism};
 use crate::qop::Qop;
 use crate::service::{HiveService, SessionHandle, StatementHandle, StatementState};
 use crate::stream::{HiveStream, Packing};
@@ -207,11 +207,13 @@ fn client(address: &Address, auth: &Auth) -> Result<Option<Box<dyn Client>>, Fau
         // The server asks for a password and ignores it.
         Auth::None { user } => {
             let user = user.clone().unwrap_or_else(|| ANONYMOUS.to_owned());
-            Box::new(Plain { user, password: ANONYMOUS.to_owned(), is_sent: false })
+            Box::new(PlainMechanism { user, password: ANONYMOUS.to_owned(), is_sent: false })
         }
-        Auth::Plain { user, password } => {
-            Box::new(Plain { user: user.clone(), password: password.clone(), is_sent: false })
-        }
+        Auth::Plain { user, password } => Box::new(PlainMechanism {
+            user: user.clone(),
+            password: password.clone(),
+            is_sent: false,
+        }),
         Auth::Kerberos { principal, keytab, user, qop } => {
             let service = service(principal, &address.host)?;
             let context = Context::new(Login {

@@ -38,7 +38,7 @@ pub struct Table<'a> {
 
 /// A partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct TablePartition {
     /// The value of each key, in their order.
     pub values: Vec<String>,
     /// Its folder, as the server sees it.
@@ -47,7 +47,7 @@ pub struct Part {
 
 /// What changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Published {
+pub struct TableChanges {
     /// The table was created.
     pub is_created: bool,
     /// Partitions that were added.
@@ -88,7 +88,11 @@ impl Table<'_> {
     ///
     /// # Errors
     /// [`TableError`].
-    pub fn publish(&self, session: &mut Session, parts: &[Part]) -> Result<Published, TableError> {
+    pub fn publish(
+        &self,
+        session: &mut Session,
+        parts: &[TablePartition],
+    ) -> Result<TableChanges, TableError> {
         let found = session.execute(&format!(
             "SHOW TABLES IN {} LIKE {}",
             sql::name(self.database),
@@ -101,13 +105,13 @@ impl Table<'_> {
         self.check(&session.execute(&format!("DESCRIBE {}", self.quoted()))?)?;
         let rows = session.execute(&format!("SHOW PARTITIONS {}", self.quoted()))?;
         let known: BTreeSet<&str> = rows.iter().filter_map(|row| row.first()?.as_text()).collect();
-        let (old, new): (Vec<&Part>, Vec<&Part>) =
+        let (old, new): (Vec<&TablePartition>, Vec<&TablePartition>) =
             parts.iter().partition(|part| known.contains(self.path(part).as_str()));
         for some in new.chunks(ADD_MAX) {
             session.execute(&self.add(some))?;
         }
         self.refresh(session);
-        Ok(Published {
+        Ok(TableChanges {
             is_created,
             added: new.len(),
             present: old.len(),
@@ -119,7 +123,7 @@ impl Table<'_> {
     ///
     /// # Errors
     /// [`HiveError`].
-    pub fn relocate(&self, session: &mut Session, part: &Part) -> Result<(), HiveError> {
+    pub fn relocate(&self, session: &mut Session, part: &TablePartition) -> Result<(), HiveError> {
         session.execute(&format!(
             "ALTER TABLE {} PARTITION ({}) SET LOCATION {}",
             self.quoted(),
@@ -153,7 +157,7 @@ impl Table<'_> {
         )
     }
 
-    fn add(&self, parts: &[&Part]) -> String {
+    fn add(&self, parts: &[&TablePartition]) -> String {
         let parts = parts.iter().map(|part| {
             format!("PARTITION ({}) LOCATION {}", self.spec(part), sql::text(&part.location))
         });
@@ -161,7 +165,7 @@ impl Table<'_> {
         format!("ALTER TABLE {} ADD IF NOT EXISTS {}", self.quoted(), parts.join(" "))
     }
 
-    fn spec(&self, part: &Part) -> String {
+    fn spec(&self, part: &TablePartition) -> String {
         let pairs = self.keys.iter().zip(&part.values);
         let pairs =
             pairs.map(|(key, value)| format!("{}={}", sql::name(key.name), sql::text(value)));
@@ -169,7 +173,7 @@ impl Table<'_> {
     }
 
     /// The partition as `SHOW PARTITIONS` prints it.
-    fn path(&self, part: &Part) -> String {
+    fn path(&self, part: &TablePartition) -> String {
         let pairs = self.keys.iter().zip(&part.values);
         let pairs = pairs.map(|(key, value)| format!("{}={value}", key.name));
         pairs.collect::<Vec<_>>().join("/")
@@ -217,9 +221,9 @@ mod tests {
         location: "file:///srv/a'b",
     };
 
-    fn part() -> Part {
+    fn part() -> TablePartition {
         let values = ["10s", "2026-11-22"].map(str::to_owned).to_vec();
-        Part { values, location: "file:///srv/x".to_owned() }
+        TablePartition { values, location: "file:///srv/x".to_owned() }
     }
 
     #[test]

@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use engine::Placed;
-use formats::files::{Aggregation, Resumed, Rrd, Stretch, Whisper};
+use formats::files::{Aggregation, ResumedSource, Rrd, Stretch, Whisper};
 use formats::{Book, FileError, Line, Malformed, Reason, SeriesName, Update};
 use series::{Accumulator, Integral, Interval, Kind, SECOND_US, Spec, Step};
 use store::{Fingerprint, NewSeries, Store};
 
 use crate::recorder::Recorder;
-use crate::{BackfillError, Options, Refused, Summary, Watch};
+use crate::{BackfillError, Options, RefusedLine, Summary, Watch};
 
 /// Rows per batch.
 const PIECE: usize = 10_000;
@@ -38,7 +38,7 @@ pub struct Field {
     /// The known values, in order of time.
     pub stretches: Vec<Stretch>,
     /// The same in RRDtool's own terms, for a series in RRD mode.
-    pub rrd: Option<Resumed>,
+    pub rrd: Option<ResumedSource>,
 }
 
 /// The series of an RRD: rates and levels per second, as RRDtool stores them. With `resume`, the
@@ -330,7 +330,7 @@ impl Import<'_, '_, '_> {
                     torn: false,
                 };
                 watch
-                    .refused(Refused { line, reasons: &[*reason] })
+                    .refused(RefusedLine { line, reasons: &[*reason] })
                     .map_err(BackfillError::KeepRefused)?;
             }
             watch.settle().map_err(BackfillError::KeepRefused)

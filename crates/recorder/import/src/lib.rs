@@ -30,5 +30,5 @@ mod summary;
 
 pub use engine::{HEAD_BYTES, Options, RrdMode, Unstored, WRITTEN_EACH};
 pub use error::BackfillError;
-pub use lines::{Lines, import};
-pub use summary::{Refused, Summary, Watch};
+pub use lines::{LineStream, import};
+pub use summary::{RefusedLine, Summary, Watch};

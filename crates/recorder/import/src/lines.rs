@@ -11,7 +11,7 @@ use series::{Refusal, SECOND_US};
 use store::{Fingerprint, Store};
 
 use crate::recorder::Recorder;
-use crate::{BackfillError, Options, Refused, Summary, Watch};
+use crate::{BackfillError, Options, RefusedLine, Summary, Watch};
 
 /// Lines per piece, by level. Each divides the previous one.
 const SIZES: [usize; 5] = [10_000, 1_000, 100, 10, 1];
@@ -21,7 +21,7 @@ const BLOCK_BYTES: usize = 8 << 20;
 
 /// A stream of lines to import.
 #[derive(Debug)]
-pub struct Lines<R> {
+pub struct LineStream<R> {
     /// The stream, unpacked.
     pub input: R,
     /// Its parser.
@@ -42,7 +42,7 @@ pub struct Lines<R> {
 /// [`BackfillError`]. What was written stays, and the same import continues from there.
 pub fn import<R: BufRead>(
     store: &mut dyn Store,
-    lines: Lines<R>,
+    lines: LineStream<R>,
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<Summary, BackfillError> {
@@ -56,13 +56,13 @@ pub fn import<R: BufRead>(
 #[derive(Debug, Default)]
 struct Block {
     bytes: Vec<u8>,
-    lines: Vec<Held>,
+    lines: Vec<HeldLine>,
     /// The number of a last line that may still grow and is not empty.
     torn: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldLine {
     number: u64,
     bytes: Range<usize>,
     too_long: bool,
@@ -85,13 +85,13 @@ impl Block {
             self.bytes.extend_from_slice(line.bytes);
             let Line { number, too_long, first, last, .. } = line;
             let bytes = start..self.bytes.len();
-            self.lines.push(Held { number, bytes, too_long, first, last });
+            self.lines.push(HeldLine { number, bytes, too_long, first, last });
         }
         Ok(true)
     }
 
     fn line(&self, place: usize) -> Line<'_> {
-        let Held { number, ref bytes, too_long, first, last } = self.lines[place];
+        let HeldLine { number, ref bytes, too_long, first, last } = self.lines[place];
         Line { number, bytes: &self.bytes[bytes.clone()], too_long, first, last, torn: false }
     }
 }
@@ -106,7 +106,7 @@ struct Import<'r, 's, 'w> {
 
 /// The content of a piece, line by line.
 #[derive(Debug, Default)]
-struct Said {
+struct PieceContent {
     updates: Vec<Placed>,
     refused: BTreeMap<usize, Vec<Reason>>,
     /// The results of windows, whose updates are placed after the block's lines.
@@ -117,7 +117,7 @@ struct Said {
     texts: u64,
 }
 
-impl Said {
+impl PieceContent {
     fn update(&mut self, place: usize, (series, update): (formats::Series, Update)) {
         self.updates.push(Placed::new(place, series, update));
     }
@@ -133,7 +133,7 @@ impl Said {
 impl Import<'_, '_, '_> {
     fn run<R: BufRead>(
         recorder: &mut Recorder<'_>,
-        lines: Lines<R>,
+        lines: LineStream<R>,
         options: &Options,
         watch: &mut dyn Watch,
     ) -> Result<Summary, BackfillError> {
@@ -274,10 +274,10 @@ impl Import<'_, '_, '_> {
         start: &Fingerprint,
         end: &Fingerprint,
         known: bool,
-    ) -> Result<Said, BackfillError> {
+    ) -> Result<PieceContent, BackfillError> {
         // Most lines have one update.
         let updates = Vec::with_capacity(if known { 0 } else { places.len() });
-        let mut said = Said { updates, ..Said::default() };
+        let mut said = PieceContent { updates, ..PieceContent::default() };
         let mut held = Vec::new();
         for place in places.clone() {
             let line = block.line(place);
@@ -314,7 +314,7 @@ impl Import<'_, '_, '_> {
         held: Vec<(usize, Vec<formats::text::Held>)>,
         start: &Fingerprint,
         end: &Fingerprint,
-        said: &mut Said,
+        said: &mut PieceContent,
     ) -> Result<(), BackfillError> {
         if held.is_empty() {
             return Ok(());
@@ -354,7 +354,7 @@ impl Import<'_, '_, '_> {
         places: &Range<usize>,
         start: &Fingerprint,
         end: &Fingerprint,
-        said: &Said,
+        said: &PieceContent,
         writers: &mut Vec<store::Writer>,
     ) {
         if !self.reader.remembers() {
@@ -382,7 +382,7 @@ impl Import<'_, '_, '_> {
         if !self.reader.remembers() || self.recorder.has(writer)? {
             return Ok(());
         }
-        let mut said = Said::default();
+        let mut said = PieceContent::default();
         self.reader.flush().windows.iter().for_each(|windowed| said.window(0, *windowed));
         if said.updates.is_empty() {
             return Ok(());
@@ -397,7 +397,7 @@ impl Import<'_, '_, '_> {
         &mut self,
         block: Option<&Block>,
         writers: &[store::Writer],
-        said: Said,
+        said: PieceContent,
     ) -> Result<(), BackfillError> {
         let (watch, summary) = (&mut *self.watch, &mut self.summary);
         let lines = block.map_or(0, |block| block.lines.len());
@@ -454,7 +454,7 @@ fn keep(
 ) -> Result<(), BackfillError> {
     reasons.iter().for_each(|reason| summary.refused.add(*reason));
     summary.refused_lines += u64::from(line.first);
-    watch.refused(Refused { line, reasons }).map_err(BackfillError::KeepRefused)
+    watch.refused(RefusedLine { line, reasons }).map_err(BackfillError::KeepRefused)
 }
 
 /// The result of a window, as a line that gives the same counts when imported; a comment if there

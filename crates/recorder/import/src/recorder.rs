@@ -7,7 +7,7 @@ use engine::gather::{BOOK, Gatherer, reason};
 use engine::{
     Effect, Engine, EngineOptions, Event, Figure, Now, Piece, Placed, Reply, Unstored, Wants,
 };
-use formats::files::Resumed;
+use formats::files::ResumedSource;
 use formats::{Book, Reason};
 use series::rrd;
 use series::{Accumulator, Kind, Step};
@@ -33,7 +33,7 @@ pub(crate) struct Recorder<'s> {
 
 /// What became of an event.
 #[derive(Debug, Default)]
-struct Done {
+struct EventOutcome {
     is_again: bool,
     refused: Vec<(usize, Reason)>,
 }
@@ -85,8 +85,8 @@ impl Recorder<'_> {
     }
 
     /// Tells the engine of an event, and does what it wants.
-    fn tell(&mut self, event: Event<'_, ()>) -> Result<Done, BackfillError> {
-        let (mut done, mut effects) = (Done::default(), Vec::new());
+    fn tell(&mut self, event: Event<'_, ()>) -> Result<EventOutcome, BackfillError> {
+        let (mut done, mut effects) = (EventOutcome::default(), Vec::new());
         let now = Now { passed: self.begun.elapsed(), ..Now::default() };
         self.engine.step(event, now, &mut effects)?;
         for effect in effects {
@@ -188,7 +188,7 @@ impl Recorder<'_> {
         &mut self,
         writer: Writer,
         id: i64,
-        resumed: &Resumed,
+        resumed: &ResumedSource,
     ) -> Result<(), BackfillError> {
         let before_us =
             self.store_thread.call(move |store| store.rrd(id))?.map(|rrd| rrd.last_us());

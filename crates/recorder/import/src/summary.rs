@@ -63,7 +63,7 @@ impl Summary {
 
 /// A refused line, or a piece of one that is too long.
 #[derive(Clone, Copy, Debug)]
-pub struct Refused<'a> {
+pub struct RefusedLine<'a> {
     /// The line.
     pub line: Line<'a>,
     /// Reasons; empty for all pieces of a line but one.
@@ -77,7 +77,7 @@ pub trait Watch {
     ///
     /// # Errors
     /// I/O errors, which end the import.
-    fn refused(&mut self, refused: Refused<'_>) -> io::Result<()>;
+    fn refused(&mut self, refused: RefusedLine<'_>) -> io::Result<()>;
 
     /// Ensures that all refused lines so far are on disk.
     ///

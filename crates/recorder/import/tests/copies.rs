@@ -11,7 +11,7 @@ use std::process::Command;
 
 use formats::files::{Rrd, Whisper};
 use import::files::{Field, import, of_rrd, of_whisper};
-use import::{Options, Refused, Watch};
+use import::{Options, RefusedLine, Watch};
 use proptest::prelude::*;
 use series::{Accumulator, SECOND_US, Step};
 use store::{Memory, Retention, Selector, Store};
@@ -25,7 +25,7 @@ const START_S: u32 = 1_430_701_200;
 struct Nothing;
 
 impl Watch for Nothing {
-    fn refused(&mut self, refused: Refused<'_>) -> io::Result<()> {
+    fn refused(&mut self, refused: RefusedLine<'_>) -> io::Result<()> {
         panic!("{:?}: {}", refused.reasons, String::from_utf8_lossy(refused.line.bytes));
     }
 }

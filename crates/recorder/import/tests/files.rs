@@ -7,7 +7,7 @@ use std::io;
 use formats::SeriesName;
 use formats::files::Stretch;
 use import::files::{Field, import};
-use import::{Options, Refused, Summary, Watch};
+use import::{Options, RefusedLine, Summary, Watch};
 use series::{Kind, SECOND_US, Spec, Step};
 use store::{Memory, Retention, Selector, Store};
 
@@ -16,7 +16,7 @@ const NOW_US: i64 = 1_767_225_600_000_000;
 struct Watcher(Vec<String>);
 
 impl Watch for Watcher {
-    fn refused(&mut self, refused: Refused<'_>) -> io::Result<()> {
+    fn refused(&mut self, refused: RefusedLine<'_>) -> io::Result<()> {
         let text = String::from_utf8_lossy(refused.line.bytes);
         self.0.push(format!("{} {}: {text}", refused.line.number, refused.reasons[0].name()));
         Ok(())

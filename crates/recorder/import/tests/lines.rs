@@ -6,7 +6,9 @@ use std::io;
 
 use formats::text::{Columns, Csv, Graphite, Influx, Parser, Reader, Statsd};
 use formats::{Arrival, Precision};
-use import::{BackfillError, HEAD_BYTES, Lines, Options, Refused, RrdMode, Summary, Watch, import};
+use import::{
+    BackfillError, HEAD_BYTES, LineStream, Options, RefusedLine, RrdMode, Summary, Watch, import,
+};
 use proptest::prelude::*;
 use series::{Accumulator, Kind, Limits, SlotKey, Step, rrd};
 use store::{Memory, Retention, Selector, Store, StoreError};
@@ -23,7 +25,7 @@ struct Watcher {
 }
 
 impl Watch for Watcher {
-    fn refused(&mut self, refused: Refused<'_>) -> io::Result<()> {
+    fn refused(&mut self, refused: RefusedLine<'_>) -> io::Result<()> {
         let reasons: Vec<_> = refused.reasons.iter().map(|reason| reason.name()).collect();
         let text = String::from_utf8_lossy(refused.line.bytes);
         self.whole.push_str(&text);
@@ -85,7 +87,7 @@ fn try_run(
     now_us: i64,
     head_bytes: usize,
 ) -> Result<Summary, BackfillError> {
-    let lines = Lines {
+    let lines = LineStream {
         input: text.as_bytes(),
         reader: Reader::new(parser, Limits::DEFAULT, 1000),
         arrival: Arrival { now_us, at_us: None },
@@ -168,7 +170,7 @@ fn another_meaning_of_the_same_lines_is_another_file() {
     let mut store = store();
     for (meaning, updates) in [("s", 1), ("s", 0), ("ms", 1)] {
         let parser = Influx::new(Kind::Gauge, Precision::parse(meaning).unwrap());
-        let lines = Lines {
+        let lines = LineStream {
             input: text.as_bytes(),
             reader: Reader::new(Box::new(parser), Limits::DEFAULT, 10),
             arrival: Arrival { now_us: NOW_US, at_us: None },
@@ -347,7 +349,7 @@ fn run_as_rrd(store: &mut dyn Store, format: Format, text: &[u8]) {
     let archive = |cf, steps| rrd::Archive { consolidation: cf, xff: 0.5, steps, rows: 40 };
     let archives =
         vec![archive(rrd::Consolidation::Average, 1), archive(rrd::Consolidation::Max, 3)];
-    let lines = Lines {
+    let lines = LineStream {
         input: text,
         reader: Reader::new(format.parser(), Limits::DEFAULT, 1000),
         arrival: Arrival { now_us: NOW_US, at_us: None },
@@ -436,7 +438,7 @@ fn a_window_that_a_slot_cannot_hold_is_kept_aside_as_a_line() {
 #[test]
 fn a_last_line_without_its_end_is_taken_where_the_file_is_complete() {
     let (mut store, mut watch) = (store(), Watcher::default());
-    let lines = || Lines {
+    let lines = || LineStream {
         input: &b"a 1 1430701282\na 2 1430701290"[..],
         reader: Reader::new(graphite(), Limits::DEFAULT, 10),
         arrival: Arrival { now_us: NOW_US, at_us: None },
@@ -478,7 +480,7 @@ impl io::Read for Failing<'_> {
 fn what_came_before_a_stream_broke_is_in_the_store() {
     let text = lines(25_000);
     let (mut broken, mut whole) = (store(), store());
-    let of = |input| Lines {
+    let of = |input| LineStream {
         input,
         reader: Reader::new(graphite(), Limits::DEFAULT, 1000),
         arrival: Arrival { now_us: NOW_US, at_us: None },
@@ -497,7 +499,7 @@ fn what_came_before_a_stream_broke_is_in_the_store() {
 struct Full;
 
 impl Watch for Full {
-    fn refused(&mut self, _: Refused<'_>) -> io::Result<()> {
+    fn refused(&mut self, _: RefusedLine<'_>) -> io::Result<()> {
         Err(io::Error::other("full"))
     }
 }
@@ -506,7 +508,7 @@ impl Watch for Full {
 fn a_piece_whose_refused_lines_cannot_be_kept_is_not_written() {
     let text = lines(10_000) + &lines(10_000).replace("m3 ", "m3 x");
     let mut half = store();
-    let of = || Lines {
+    let of = || LineStream {
         input: text.as_bytes(),
         reader: Reader::new(graphite(), Limits::DEFAULT, 1000),
         arrival: Arrival { now_us: NOW_US, at_us: None },

@@ -4,7 +4,7 @@ use crate::{Accumulator, Flavor, Integral, SECOND_US, Step};
 
 /// A slot of a series over all its lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Combined {
+pub struct CombinedSlot {
     /// Σ integral: for a flow, the total.
     pub integral: Integral,
     /// Known microseconds: Σ covered, at most the step.
@@ -33,7 +33,7 @@ pub fn combine<'a>(
     step: Step,
     xff: f64,
     lanes: impl IntoIterator<Item = &'a Accumulator>,
-) -> Combined {
+) -> CombinedSlot {
     let mut sum = Accumulator::EMPTY;
     for lane in lanes {
         sum.merge(lane);
@@ -47,7 +47,14 @@ pub fn combine<'a>(
         }
     };
     debug_assert!(rate.is_none() || covered_us > 0, "a rate of no time");
-    Combined { integral: sum.integral, covered_us, rate, min: sum.min(), max: sum.max(), n: sum.n }
+    CombinedSlot {
+        integral: sum.integral,
+        covered_us,
+        rate,
+        min: sum.min(),
+        max: sum.max(),
+        n: sum.n,
+    }
 }
 
 #[cfg(test)]

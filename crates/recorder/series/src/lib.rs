@@ -102,7 +102,7 @@ mod time;
 
 pub use accumulator::{Accumulator, Integral};
 pub use amount::{Amount, COUNT_MAX, LEVEL_MAX};
-pub use combine::{Combined, combine};
+pub use combine::{CombinedSlot, combine};
 pub use counted::CountedTime;
 pub use delta::{Batch, Bounds, Delta, SlotKey, Slots};
 pub use interval::{Cover, Interval, Sense};

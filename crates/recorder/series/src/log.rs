@@ -41,14 +41,14 @@ const WHOLE_MAX: f64 = 4_503_599_627_370_496.0;
 pub struct Log {
     bytes: Vec<u8>,
     count: u32,
-    before: Before,
+    before: EncoderState,
     /// The form of the last level.
     form: u8,
 }
 
 /// The state that the next update is encoded against.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Before {
+struct EncoderState {
     /// The time of a point, or the end of an interval.
     at_us: i64,
     /// From the point before to the last one, or the length of the last interval.
@@ -181,7 +181,7 @@ impl Log {
 pub struct Mark {
     /// Bytes before it.
     read: usize,
-    before: Before,
+    before: EncoderState,
 }
 
 /// Appends points as a log has them, but of adjacent ones with the same tag only the first has it.
@@ -209,7 +209,7 @@ pub(crate) fn put_points<'a>(bytes: &mut Vec<u8>, points: impl Iterator<Item = &
 
 /// The inverse of [`put_points`]; `None` for invalid bytes.
 pub(crate) fn points_of(bytes: &[u8]) -> Option<Vec<Point>> {
-    let mut reader = LogReader { all: bytes.len(), bytes, before: Before::default() };
+    let mut reader = LogReader { all: bytes.len(), bytes, before: EncoderState::default() };
     let mut points = Vec::new();
     while !reader.bytes.is_empty() {
         let tag = reader.byte()?;
@@ -262,7 +262,7 @@ struct LogReader<'a> {
     /// Total number of bytes.
     all: usize,
     bytes: &'a [u8],
-    before: Before,
+    before: EncoderState,
 }
 
 impl LogReader<'_> {

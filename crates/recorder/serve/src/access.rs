@@ -133,7 +133,7 @@ pub(crate) enum Link {
 
 /// Why a request is refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Denied {
+pub(crate) struct AccessDenial {
     pub(crate) status: StatusCode,
     /// The reason in `/metrics`.
     pub(crate) reason: &'static str,
@@ -174,7 +174,7 @@ impl Access {
         link: Link,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Option<&str>, Denied> {
+    ) -> Result<Option<&str>, AccessDenial> {
         if link == Link::Unix {
             return Ok(None);
         }
@@ -186,7 +186,7 @@ impl Access {
         match &self.tokens {
             Some(tokens) => {
                 let named = presented(uri, headers).find_map(|token| tokens.name_of(&token));
-                Ok(Some(named.ok_or_else(|| Denied {
+                Ok(Some(named.ok_or_else(|| AccessDenial {
                     status: StatusCode::UNAUTHORIZED,
                     reason: "no_token",
                     why: "a valid token is needed: send Authorization: Bearer TOKEN".to_owned(),
@@ -199,13 +199,13 @@ impl Access {
     }
 
     /// Only browsers must not call by another name, and they always send a name.
-    fn check_host(&self, host: Option<&str>) -> Result<(), Denied> {
+    fn check_host(&self, host: Option<&str>) -> Result<(), AccessDenial> {
         let Some(host) = host else { return Ok(()) };
         let name = name_in(host);
         if name.eq_ignore_ascii_case("localhost") || is_loopback(name) || self.is_host(name) {
             return Ok(());
         }
-        Err(Denied {
+        Err(AccessDenial {
             status: StatusCode::MISDIRECTED_REQUEST,
             reason: "other_host",
             why: format!(
@@ -215,7 +215,7 @@ impl Access {
         })
     }
 
-    fn check_origin(&self, origin: &HeaderValue, host: Option<&str>) -> Result<(), Denied> {
+    fn check_origin(&self, origin: &HeaderValue, host: Option<&str>) -> Result<(), AccessDenial> {
         let origin = origin.to_str().unwrap_or_default();
         let authority = origin.split_once("://").map(|(_, authority)| authority);
         let is_own = authority.is_some_and(|authority| {
@@ -225,7 +225,7 @@ impl Access {
         if is_own {
             return Ok(());
         }
-        Err(Denied {
+        Err(AccessDenial {
             status: StatusCode::FORBIDDEN,
             reason: "other_origin",
             why: format!("pages of '{origin}' may not use this daemon: see --allow-host"),

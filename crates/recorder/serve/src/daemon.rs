@@ -21,14 +21,14 @@ use tokio::time::Instant;
 use crate::datagrams::Drops;
 use crate::handover::{Ending, NoSuccessor, Predecessor, Successor};
 use crate::handover_item::{Activation, HandoverItem, ItemKind};
-use crate::http::Shared;
+use crate::http::HttpState;
 use crate::ingest::{Ingest, Threads};
 use crate::listener::LAST_REQUESTS;
-use crate::listeners::{Listeners, Listening, listener};
+use crate::listeners::{Listeners, ListeningSocket, listener};
 use crate::metrics::Metrics;
 use crate::service::Service;
-use crate::sockets::Bound;
-use crate::unavailable::{Reason, Unavailable};
+use crate::sockets::BoundSocket;
+use crate::unavailable::{Reason, UnavailableService};
 use crate::{Address, Options, Readers, ServeError, activation, http, ingest};
 
 /// Time between two attempts to open a record that is not available.
@@ -68,7 +68,7 @@ pub enum Event<'a> {
 }
 
 /// Why a round of serving ended.
-enum Ended {
+enum RoundEnd {
     /// It was told to, or had to.
     Stopped(Result<(), ServeError>),
     HandsOver(Successor, Vec<HandoverItem>),
@@ -155,13 +155,13 @@ fn run_on(
         let router = |ingest: &Ingest, drops: &Arc<Mutex<Vec<Drops>>>| {
             let (readers, ingest, drops) = (readers.clone(), ingest.clone(), drops.clone());
             let (access, databases) = (options.access.clone(), options.databases.clone().into());
-            let shared = Shared { readers, ingest, drops, access, databases };
+            let shared = HttpState { readers, ingest, drops, access, databases };
             http::router(shared, mounted.clone())
         };
         let served = serve(options, adopted, ingest, router, tell, &mut signals, stops);
         match runtime.block_on(served)? {
-            Ended::Stopped(result) => return Ok(Some(StoppedDaemon { threads, result })),
-            Ended::HandsOver(successor, handed) => {
+            RoundEnd::Stopped(result) => return Ok(Some(StoppedDaemon { threads, result })),
+            RoundEnd::HandsOver(successor, handed) => {
                 let by = successor.id();
                 let handing = hand_over(threads, successor, handed, &mut signals);
                 let done;
@@ -205,12 +205,12 @@ enum Start {
 async fn begin(
     options: &Options,
     metrics: &Metrics,
-    adopted: &mut Adopted,
+    adopted: &mut AdoptedSockets,
     start: Start,
     signals: &mut Signals,
     tell: &impl Fn(Event<'_>),
 ) -> Result<Option<(Ingest, Threads)>, ServeError> {
-    let mut answering: Option<Unavailable> = None;
+    let mut answering: Option<UnavailableService> = None;
     let mut why = None;
     loop {
         let (way_in, counted) = (options.ingest(), metrics.clone());
@@ -258,11 +258,11 @@ async fn begin(
 /// Answers HTTP with the reason why there is no record, and tells it systemd, which would end a start
 /// that takes long.
 fn answer_without(
-    answering: &mut Option<Unavailable>,
+    answering: &mut Option<UnavailableService>,
     why: String,
     options: &Options,
     metrics: &Metrics,
-    adopted: &mut Adopted,
+    adopted: &mut AdoptedSockets,
 ) {
     let wait = NotifyState::ExtendTimeoutUsec(WAIT_FOR_START_US);
     // A daemon whose successor has failed is watched already.
@@ -276,14 +276,14 @@ fn answer_without(
     let mut connections =
         adopted.connections.extract_if(.., |left| matches!(left.what, ItemKind::Http { .. }));
     let listeners = sockets.filter_map(|known| {
-        let Listening { service, wanted, given, .. } = known;
+        let ListeningSocket { service, wanted, given, .. } = known;
         // Without another descriptor, clients wait.
         let socket = known.socket.again(wanted).ok()?;
         let adopted = connections.by_ref().collect();
         Some(listener(options, *service, wanted.clone(), *given, socket, router.clone(), adopted))
     });
     let listeners = listeners.collect();
-    *answering = Some(Unavailable::new(reason, listeners, metrics));
+    *answering = Some(UnavailableService::new(reason, listeners, metrics));
 }
 
 fn unwritten(options: &Options, error: String) -> ServeError {
@@ -362,8 +362,8 @@ fn prepare(journal: &Path) -> Result<(), ServeError> {
 }
 
 /// Where the daemon listens, and the connections that it continues.
-struct Adopted {
-    sockets: Vec<Listening>,
+struct AdoptedSockets {
+    sockets: Vec<ListeningSocket>,
     connections: Vec<HandoverItem>,
     /// Who is told that they are served.
     predecessor: Option<Predecessor>,
@@ -371,7 +371,7 @@ struct Adopted {
 
 /// Binds all sockets, except for those that were handed over, so that a second daemon ends before
 /// it opens the journal. Returns connections that were handed over too.
-async fn adopt(options: &Options, left: Vec<HandoverItem>) -> Result<Adopted, ServeError> {
+async fn adopt(options: &Options, left: Vec<HandoverItem>) -> Result<AdoptedSockets, ServeError> {
     let (mut sockets, mut connections) = (Vec::new(), Vec::new());
     for left in left {
         match left.what {
@@ -404,19 +404,19 @@ async fn adopt(options: &Options, left: Vec<HandoverItem>) -> Result<Adopted, Se
         let text = wanted.to_string();
         let known = sockets.iter().position(|known| known.0 == service && known.1 == text);
         let (socket, given) = match known.map(|at| sockets.swap_remove(at)) {
-            Some((.., given, fd)) => (Bound::adopted(fd, &wanted).map_err(failed)?, given),
+            Some((.., given, fd)) => (BoundSocket::adopted(fd, &wanted).map_err(failed)?, given),
             None => {
                 if let Address::Unix(path) | Address::UnixDatagram(path) = &wanted {
                     refuse_foreign(path)?;
                 }
-                let socket = Bound::new(&wanted, options.socket_mode).await;
+                let socket = BoundSocket::new(&wanted, options.socket_mode).await;
                 (socket.map_err(failed)?, Activation::No)
             }
         };
         let address = socket.address(&wanted).map_err(failed)?;
-        listening.push(Listening { service, wanted, address, socket, given });
+        listening.push(ListeningSocket { service, wanted, address, socket, given });
     }
-    Ok(Adopted { sockets: listening, connections, predecessor: None })
+    Ok(AdoptedSockets { sockets: listening, connections, predecessor: None })
 }
 
 /// The signals to which the daemon listens.
@@ -462,16 +462,16 @@ impl Signals {
 /// Serves until a signal comes, or at once stops if one has come already.
 async fn serve(
     options: &Options,
-    adopted: Adopted,
+    adopted: AdoptedSockets,
     ingest: Ingest,
     router: impl FnOnce(&Ingest, &Arc<Mutex<Vec<Drops>>>) -> Router,
     tell: &impl Fn(Event<'_>),
     signals: &mut Signals,
     mut stops: bool,
-) -> Result<Ended, ServeError> {
+) -> Result<RoundEnd, ServeError> {
     let drops = Arc::new(Mutex::new(Vec::new()));
     let router = router(&ingest, &drops);
-    let Adopted { sockets, connections, predecessor } = adopted;
+    let AdoptedSockets { sockets, connections, predecessor } = adopted;
     let mut listeners = Listeners::start(options, sockets, connections, &ingest, &router, &drops);
     for missing in ingest.state.take_missing() {
         tell(Event::Missing(*missing.start(), *missing.end()));
@@ -497,11 +497,11 @@ async fn serve(
         if let Some(result) = ended {
             drop(ingest);
             listeners.stop().await;
-            return Ok(Ended::Stopped(result));
+            return Ok(RoundEnd::Stopped(result));
         }
         match successor(options, &ingest, signals).await {
             Some(Ok((successor, since))) => {
-                return Ok(Ended::HandsOver(successor, listeners.leave(since).await));
+                return Ok(RoundEnd::HandsOver(successor, listeners.leave(since).await));
             }
             Some(Err(error)) => tell(Event::NotReplaced(error)),
             None => stops = true,

@@ -21,7 +21,7 @@ use crate::metrics::{ByWay, NOT_ALLOWED, Sender, Way};
 use crate::phase::Phase;
 use crate::plaintext::FULL_TICK;
 use crate::service::Service;
-use crate::sockets::{Bound, name_of};
+use crate::sockets::{BoundSocket, name_of};
 
 /// Lines are handed over together up to this size, from so many senders, and for so long.
 const MESSAGE_BYTES: usize = 256 << 10;
@@ -37,7 +37,7 @@ const DATAGRAM_MAX: usize = 1 << 17;
 /// A socket that receives lines.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
-    pub(crate) socket: Bound,
+    pub(crate) socket: BoundSocket,
     pub(crate) service: Service,
     /// Its address in the options.
     pub(crate) wanted: String,
@@ -48,21 +48,21 @@ pub(crate) struct Datagrams {
 }
 
 /// Lines of one sender.
-struct Gathered {
+struct SenderLines {
     from: Option<IpAddr>,
     lines: Vec<u8>,
 }
 
 /// Lines that are handed over together.
 #[derive(Default)]
-struct Held {
-    of: Vec<Gathered>,
+struct HeldLines {
+    of: Vec<SenderLines>,
     bytes: usize,
     /// When they are handed over at the latest.
     until: Option<Instant>,
 }
 
-impl Held {
+impl HeldLines {
     /// Whether there is room for a datagram of a sender.
     fn has_room(&self, from: Option<IpAddr>, length: usize) -> bool {
         let has_sender = || self.of.iter().any(|known| known.from == from);
@@ -73,7 +73,7 @@ impl Held {
         self.until.get_or_insert_with(|| Instant::now() + HELD_MAX);
         self.bytes += datagram.len() + 1;
         let at = self.of.iter().position(|known| known.from == from).unwrap_or_else(|| {
-            self.of.push(Gathered { from, lines: Vec::new() });
+            self.of.push(SenderLines { from, lines: Vec::new() });
             self.of.len() - 1
         });
         let lines = &mut self.of[at].lines;
@@ -93,7 +93,7 @@ impl Datagrams {
         mut phase: watch::Receiver<Phase>,
     ) -> Option<HandoverItem> {
         let mut buffer = vec![0; DATAGRAM_MAX];
-        let mut held = Held::default();
+        let mut held = HeldLines::default();
         loop {
             let now = *phase.borrow_and_update();
             if now == Phase::HandOver {
@@ -147,22 +147,22 @@ impl Datagrams {
 
     async fn readable(&self) -> io::Result<()> {
         match &self.socket {
-            Bound::Udp(socket) => socket.readable().await,
-            Bound::UnixDatagram(socket) => socket.readable().await,
-            Bound::Tcp(_) | Bound::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+            BoundSocket::Udp(socket) => socket.readable().await,
+            BoundSocket::UnixDatagram(socket) => socket.readable().await,
+            BoundSocket::Tcp(_) | BoundSocket::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
     fn try_receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<IpAddr>)> {
         match &self.socket {
-            Bound::Udp(socket) => from_udp(socket, buffer),
-            Bound::UnixDatagram(socket) => from_unix(socket, buffer),
-            Bound::Tcp(_) | Bound::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+            BoundSocket::Udp(socket) => from_udp(socket, buffer),
+            BoundSocket::UnixDatagram(socket) => from_unix(socket, buffer),
+            BoundSocket::Tcp(_) | BoundSocket::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
-    async fn hand_over(&self, ingest: &Ingest, held: &mut Held) {
-        for Gathered { from, lines } in std::mem::take(held).of {
+    async fn hand_over(&self, ingest: &Ingest, held: &mut HeldLines) {
+        for SenderLines { from, lines } in std::mem::take(held).of {
             let Some(room) = ingest.room(lines.len()).await else { continue };
             let sender = Sender { way: self.way, name: name_of(from).into() };
             let format = self.format;
@@ -198,7 +198,7 @@ pub(crate) struct Drops {
 impl Drops {
     /// Counts from now on; `None` for sockets without drops.
     pub(crate) fn of(datagrams: &Datagrams) -> Option<Drops> {
-        let Bound::Udp(socket) = &datagrams.socket else { return None };
+        let BoundSocket::Udp(socket) = &datagrams.socket else { return None };
         let inode = rustix::fs::fstat(socket.as_fd()).ok()?.st_ino;
         Some(Drops { way: datagrams.way, inode, known: dropped(inode)? })
     }

@@ -15,12 +15,12 @@ use axum::routing::get;
 use futures_util::{StreamExt as _, stream};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::access::Denied;
+use crate::access::AccessDenial;
 use crate::datagrams::Drops;
 use crate::influx::{Databases, failure};
 use crate::ingest::Ingest;
 use crate::metrics::{ByWay, Metrics, Sender, Way};
-use crate::requests::{Peer, while_wanted};
+use crate::requests::{RequestSender, while_wanted};
 use crate::{Access, Readers, influx, otlp, remote_write};
 
 /// How long the body of a request may take. Those that write have a shorter limit of their own.
@@ -35,7 +35,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// What the daemon's own paths need.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct HttpState {
     pub(crate) readers: Readers,
     pub(crate) ingest: Ingest,
     pub(crate) drops: Arc<Mutex<Vec<Drops>>>,
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
 }
 
 /// The paths of the daemon, and those of `mounted`.
-pub(crate) fn router(shared: Shared, mounted: Router) -> Router {
+pub(crate) fn router(shared: HttpState, mounted: Router) -> Router {
     let ingest = shared.ingest.clone();
     let (metrics, access) = (ingest.metrics.clone(), shared.access.clone());
     let (readers, databases) = (shared.readers.clone(), shared.databases.clone());
@@ -78,7 +78,7 @@ async fn guard(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(peer) = request.extensions_mut().get_mut::<Peer>() else {
+    let Some(peer) = request.extensions_mut().get_mut::<RequestSender>() else {
         return failure(StatusCode::FORBIDDEN, "the sender is not known");
     };
     let link = peer.link;
@@ -91,12 +91,12 @@ async fn guard(
         match access.admit(link, request.uri(), request.headers()) {
             Ok(None) => {}
             Ok(Some(token)) => {
-                if let Some(peer) = request.extensions_mut().get_mut::<Peer>() {
+                if let Some(peer) = request.extensions_mut().get_mut::<RequestSender>() {
                     peer.name = format!("{token}@{}", peer.name).into();
                 }
             }
             Err(denied) => {
-                if let Some(peer) = request.extensions().get::<Peer>() {
+                if let Some(peer) = request.extensions().get::<RequestSender>() {
                     let sender = Sender { way: Way::http, name: peer.name.clone() };
                     metrics.turn_away(&sender, denied.reason);
                 }
@@ -107,7 +107,7 @@ async fn guard(
     next.run(request.map(in_time)).await
 }
 
-fn refuse(denied: &Denied) -> Response {
+fn refuse(denied: &AccessDenial) -> Response {
     let mut response = failure(denied.status, &denied.why);
     if denied.status == StatusCode::UNAUTHORIZED {
         // Browsers ask for a name and a password, which is the token.
@@ -130,7 +130,7 @@ fn in_time(body: Body) -> Body {
 }
 
 /// 200 if the store can be read, and the journal and the store can be written, otherwise 503 with the reason.
-async fn health(State(shared): State<Shared>) -> Response {
+async fn health(State(shared): State<HttpState>) -> Response {
     let trouble = || shared.ingest.state.trouble();
     let probe = shared.readers.probe(|store| store.retentions());
     let error = match trouble() {
@@ -147,8 +147,8 @@ async fn health(State(shared): State<Shared>) -> Response {
     }
 }
 
-async fn show_metrics(State(shared): State<Shared>) -> Response {
-    let Shared { ingest, drops, .. } = &shared;
+async fn show_metrics(State(shared): State<HttpState>) -> Response {
+    let HttpState { ingest, drops, .. } = &shared;
     for drops in drops.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
         let (way, new) = drops.new_ones();
         ingest.metrics.datagrams_dropped.get_or_create(&ByWay { way }).inc_by(new);

@@ -17,11 +17,11 @@ const LOOKED_EACH: Duration = Duration::from_millis(5);
 
 /// The requests in progress. Cloning shares them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct InProgress(Arc<Mutex<Begun>>);
+pub(crate) struct InProgress(Arc<Mutex<BegunRequests>>);
 
 /// Their numbers, in the order in which they began.
 #[derive(Debug, Default)]
-struct Begun {
+struct BegunRequests {
     numbers: BTreeSet<u64>,
     next: u64,
 }
@@ -57,7 +57,7 @@ impl InProgress {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Begun> {
+    fn lock(&self) -> MutexGuard<'_, BegunRequests> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

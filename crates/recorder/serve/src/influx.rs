@@ -24,10 +24,10 @@ use series::SECOND_US;
 use store::Retention;
 
 use crate::Readers;
-use crate::body::{self, Failed};
+use crate::body::{self, RequestFailure};
 use crate::ingest::{Format, Ingest, MESSAGE_MAX};
 use crate::metrics::Way;
-use crate::requests::{Peer, while_wanted};
+use crate::requests::{RequestSender, while_wanted};
 
 /// The version of InfluxDB whose API this is, for clients that ask.
 const VERSION: &str = "1.8.10";
@@ -63,13 +63,19 @@ pub(crate) fn router(ingest: Ingest, readers: Readers, databases: Databases) -> 
 }
 
 /// The tags of the lines of a request.
-fn tags(parameters: &HashMap<String, String>, databases: &Databases) -> Result<CommonTags, Failed> {
+fn tags(
+    parameters: &HashMap<String, String>,
+    databases: &Databases,
+) -> Result<CommonTags, RequestFailure> {
     let named = |name: &str| parameters.get(name).filter(|value| !value.is_empty());
     let database = named("db").or_else(|| named("bucket"));
     if !databases.is_empty() && !database.is_some_and(|name| databases.contains(name)) {
         return Err(match database {
-            Some(name) => Failed::new(StatusCode::NOT_FOUND, not_found(name, databases)),
-            None => Failed::new(StatusCode::BAD_REQUEST, "database is required: add db or bucket"),
+            Some(name) => RequestFailure::new(StatusCode::NOT_FOUND, not_found(name, databases)),
+            None => RequestFailure::new(
+                StatusCode::BAD_REQUEST,
+                "database is required: add db or bucket",
+            ),
         });
     }
     let mut tags: Vec<(&str, &str)> = Vec::new();
@@ -82,7 +88,7 @@ fn tags(parameters: &HashMap<String, String>, databases: &Databases) -> Result<C
     }
     CommonTags::new(tags).map_err(|reason| {
         let why = format!("the name of the database or bucket cannot be used: {reason}");
-        Failed::new(StatusCode::BAD_REQUEST, why)
+        RequestFailure::new(StatusCode::BAD_REQUEST, why)
     })
 }
 
@@ -95,17 +101,17 @@ fn not_found(name: &str, databases: &Databases) -> String {
 }
 
 /// An answer as clients of InfluxDB expect it.
-struct Shown(Failed);
+struct InfluxFailure(RequestFailure);
 
-impl From<Failed> for Shown {
-    fn from(failed: Failed) -> Shown {
-        Shown(failed)
+impl From<RequestFailure> for InfluxFailure {
+    fn from(failed: RequestFailure) -> InfluxFailure {
+        InfluxFailure(failed)
     }
 }
 
-impl IntoResponse for Shown {
+impl IntoResponse for InfluxFailure {
     fn into_response(self) -> Response {
-        let Shown(failed) = self;
+        let InfluxFailure(failed) = self;
         failure(failed.status, &failed.why)
     }
 }
@@ -130,17 +136,17 @@ pub(crate) fn failure(status: StatusCode, why: &str) -> Response {
 /// in the journal.
 async fn write(
     State((ingest, databases)): State<(Ingest, Databases)>,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<RequestSender>,
     Query(parameters): Query<HashMap<String, String>>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Shown> {
+) -> Result<Response, InfluxFailure> {
     let tags = tags(&parameters, &databases)?;
     let precision = match parameters.get("precision").map(String::as_str) {
         None | Some("") => Precision::Nanoseconds,
         Some(text) => Precision::parse(text).ok_or_else(|| {
             let why = format!("precision '{text}' is not supported: use ns, us, ms or s");
-            Failed::new(StatusCode::BAD_REQUEST, why)
+            RequestFailure::new(StatusCode::BAD_REQUEST, why)
         })?,
     };
     let mut lines = body::read(&ingest, &peer, body).await?;
@@ -149,7 +155,7 @@ async fn write(
         Some(b"gzip") => lines = body::unpack_gzip(&ingest, &lines)?,
         Some(_) => {
             let why = "this Content-Encoding is not supported: use gzip, or none";
-            return Err(Failed::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why).into());
+            return Err(RequestFailure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why).into());
         }
     }
     if lines.bytes.is_empty() {
@@ -161,7 +167,7 @@ async fn write(
             "the request has more than {LINES_MAX} lines, or more than {PAIRS_MAX} tags and \
              fields: send less at a time"
         );
-        return Err(Failed::new(StatusCode::PAYLOAD_TOO_LARGE, why).into());
+        return Err(RequestFailure::new(StatusCode::PAYLOAD_TOO_LARGE, why).into());
     }
     if !tags.is_empty() {
         lines = body::rewrite(&ingest, lines, |bytes| tags.add(bytes, MESSAGE_MAX))?;

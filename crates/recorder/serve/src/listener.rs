@@ -16,7 +16,7 @@ use crate::phase::Phase;
 use crate::places::{GAVE_WAY, Place, Places};
 use crate::plaintext::Connection;
 use crate::service::Service;
-use crate::sockets::{Bound, Stream, name_of};
+use crate::sockets::{BoundSocket, Stream, name_of};
 use crate::{Access, Address, ServeError, Tls, requests};
 
 /// How long requests in progress may take when the daemon stops, or is replaced.
@@ -31,7 +31,7 @@ pub(crate) struct Listener {
     /// Its address in the options.
     pub(crate) wanted: Address,
     pub(crate) given: Activation,
-    pub(crate) socket: Bound,
+    pub(crate) socket: BoundSocket,
     pub(crate) router: Router,
     pub(crate) access: Access,
     pub(crate) places: Places,

@@ -16,18 +16,18 @@ use crate::listener::{LAST_REQUESTS, Listener, all, ended_early};
 use crate::phase::Phase;
 use crate::places::Places;
 use crate::service::Service;
-use crate::sockets::Bound;
+use crate::sockets::BoundSocket;
 use crate::{Address, Options, ServeError};
 
 /// How long those may take at least that have begun while others were waited for.
 const NEW_REQUESTS: Duration = Duration::from_secs(1);
 
 /// A bound socket with its address in the options, and the one that it has.
-pub(crate) struct Listening {
+pub(crate) struct ListeningSocket {
     pub(crate) service: Service,
     pub(crate) wanted: Address,
     pub(crate) address: Address,
-    pub(crate) socket: Bound,
+    pub(crate) socket: BoundSocket,
     pub(crate) given: Activation,
 }
 
@@ -46,7 +46,7 @@ impl Listeners {
     /// of datagrams.
     pub(crate) fn start(
         options: &Options,
-        sockets: Vec<Listening>,
+        sockets: Vec<ListeningSocket>,
         mut connections: Vec<HandoverItem>,
         ingest: &Ingest,
         router: &Router,
@@ -55,14 +55,17 @@ impl Listeners {
         let (phase, phases) = watch::channel(Phase::Run);
         let (mut http, mut lines) = (JoinSet::new(), JoinSet::new());
         let (mut addresses, mut own) = (Vec::new(), Vec::new());
-        for Listening { service, wanted, address, socket, given } in sockets {
+        for ListeningSocket { service, wanted, address, socket, given } in sockets {
             if given == Activation::No {
                 own.push(address.clone());
             }
             addresses.push(address);
             let (ingest, phases) = (ingest.clone(), phases.clone());
             match (service.lines(), socket) {
-                (Some((format, _, way)), socket @ (Bound::Udp(_) | Bound::UnixDatagram(_))) => {
+                (
+                    Some((format, _, way)),
+                    socket @ (BoundSocket::Udp(_) | BoundSocket::UnixDatagram(_)),
+                ) => {
                     let wanted = wanted.to_string();
                     let access = options.access.clone();
                     let datagrams =
@@ -132,7 +135,7 @@ pub(crate) fn listener(
     service: Service,
     wanted: Address,
     given: Activation,
-    socket: Bound,
+    socket: BoundSocket,
     router: Router,
     adopted: Vec<HandoverItem>,
 ) -> Listener {

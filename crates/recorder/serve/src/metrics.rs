@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use store::{Maintained, StoreError};
+use store::{MaintenanceResult, StoreError};
 
 use crate::ingest::State;
 
@@ -60,7 +60,7 @@ pub(crate) struct ByWay {
 
 /// Labels of what is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refusal {
+struct RefusalLabels {
     way: Way,
     sender: String,
     reason: &'static str,
@@ -71,8 +71,8 @@ struct Refusal {
 pub(crate) struct Metrics {
     registry: Arc<Registry>,
     senders: Arc<Mutex<HashSet<Arc<str>>>>,
-    refused: Family<Refusal, Counter>,
-    turned_away: Family<Refusal, Counter>,
+    refused: Family<RefusalLabels, Counter>,
+    turned_away: Family<RefusalLabels, Counter>,
     journal_bytes: Gauge,
     journal_max_bytes: Gauge,
     head_bytes: Gauge,
@@ -260,7 +260,7 @@ impl Metrics {
     }
 
     /// Counts what a part of the upkeep did.
-    pub(crate) fn upkeep(&self, done: &Result<Maintained, StoreError>) {
+    pub(crate) fn upkeep(&self, done: &Result<MaintenanceResult, StoreError>) {
         match done {
             Ok(done) => {
                 self.expired.inc_by(done.dropped);
@@ -294,12 +294,12 @@ impl Metrics {
         self.turned_away.get_or_create(&self.labels(sender, reason)).inc();
     }
 
-    fn labels(&self, sender: &Sender, reason: &'static str) -> Refusal {
+    fn labels(&self, sender: &Sender, reason: &'static str) -> RefusalLabels {
         let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = senders.contains(&sender.name)
             || senders.len() < SENDERS_MAX && senders.insert(sender.name.clone());
         let name = if is_known { sender.name.to_string() } else { "others".to_owned() };
-        Refusal { way: sender.way, sender: name, reason }
+        RefusalLabels { way: sender.way, sender: name, reason }
     }
 
     /// Publishes the limits of the journal and of the memory, in bytes.

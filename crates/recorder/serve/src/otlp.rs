@@ -12,10 +12,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use formats::Protocol;
 
-use crate::body::{self, Failed};
+use crate::body::{self, RequestFailure};
 use crate::ingest::{Format, Ingest, Refused};
 use crate::metrics::Way;
-use crate::requests::Peer;
+use crate::requests::RequestSender;
 
 const PROTOBUF: &str = "application/x-protobuf";
 
@@ -27,7 +27,7 @@ pub(crate) fn router(ingest: Ingest) -> Router {
 /// 200 once all data points are in the journal, with the number of those refused.
 async fn export(
     State(ingest): State<Ingest>,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<RequestSender>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -38,10 +38,10 @@ async fn export(
             (StatusCode::OK, partial_success(&refused))
         }
         // Clients repeat a request after 503, but not after 408.
-        Err(Failed { status: StatusCode::REQUEST_TIMEOUT, why }) => {
+        Err(RequestFailure { status: StatusCode::REQUEST_TIMEOUT, why }) => {
             (StatusCode::SERVICE_UNAVAILABLE, status_message(&why))
         }
-        Err(Failed { status, why }) => (status, status_message(&why)),
+        Err(RequestFailure { status, why }) => (status, status_message(&why)),
     };
     let mut response = (status, [(CONTENT_TYPE, PROTOBUF)], answer).into_response();
     body::retry_after(status, response.headers_mut());
@@ -51,16 +51,16 @@ async fn export(
 
 async fn take(
     ingest: &Ingest,
-    peer: Peer,
+    peer: RequestSender,
     headers: &HeaderMap,
     body: Body,
-) -> Result<Refused, Failed> {
+) -> Result<Refused, RequestFailure> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|found| found.to_str().ok());
     let media = content_type.and_then(|found| found.split(';').next()).unwrap_or_default();
     if !media.trim().eq_ignore_ascii_case(PROTOBUF) {
         let why = "this Content-Type is not supported: use application/x-protobuf \
                    (OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf)";
-        return Err(Failed::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+        return Err(RequestFailure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
     let mut message = body::read(ingest, &peer, body).await?;
     match headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
@@ -68,11 +68,11 @@ async fn take(
         Some(b"gzip") => message = body::unpack_gzip(ingest, &message)?,
         Some(_) => {
             let why = "this Content-Encoding is not supported: use gzip, or none";
-            return Err(Failed::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+            return Err(RequestFailure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
         }
     }
     formats::check_message(Protocol::Otlp, &message.bytes)
-        .map_err(|error| Failed::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+        .map_err(|error| RequestFailure::new(StatusCode::BAD_REQUEST, error.to_string()))?;
     if message.bytes.is_empty() {
         return Ok(Refused::default());
     }

@@ -20,7 +20,7 @@ const WRITE: Duration = Duration::from_secs(60);
 
 /// A stream of HTTP requests, whose first bytes may have been read before.
 #[derive(Debug)]
-pub(crate) struct Patient {
+pub(crate) struct TimeoutStream {
     pub(crate) ahead: Vec<u8>,
     pub(crate) stream: Stream,
     /// Whether a request is being answered.
@@ -31,10 +31,14 @@ pub(crate) struct Patient {
     write: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
+impl TimeoutStream {
     /// `is_answering` is set while a request is answered.
-    pub(crate) fn new(stream: Stream, ahead: Vec<u8>, is_answering: Arc<AtomicBool>) -> Patient {
-        Patient { ahead, stream, is_answering, head: None, write: None }
+    pub(crate) fn new(
+        stream: Stream,
+        ahead: Vec<u8>,
+        is_answering: Arc<AtomicBool>,
+    ) -> TimeoutStream {
+        TimeoutStream { ahead, stream, is_answering, head: None, write: None }
     }
 
     fn expect_head(&mut self) {
@@ -59,7 +63,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for TimeoutStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -91,7 +95,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for TimeoutStream {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -124,10 +128,10 @@ mod tests {
 
     use super::*;
 
-    fn pair() -> (Patient, UnixStream, Arc<AtomicBool>) {
+    fn pair() -> (TimeoutStream, UnixStream, Arc<AtomicBool>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let is_answering = Arc::<AtomicBool>::default();
-        let patient = Patient::new(Stream::Unix(ours), b"GE".to_vec(), is_answering.clone());
+        let patient = TimeoutStream::new(Stream::Unix(ours), b"GE".to_vec(), is_answering.clone());
         (patient, theirs, is_answering)
     }
 

@@ -25,22 +25,22 @@ pub(crate) const GAVE_WAY: &str = "idle_connection";
 /// The places of an address. Cloning shares them.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
-    shared: Arc<Mutex<Taken>>,
+    shared: Arc<Mutex<TakenPlaces>>,
     places_max: usize,
     of_sender_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenPlaces {
     /// By number, in the order in which they were taken.
-    held: HashMap<u64, Held>,
+    held: HashMap<u64, HeldPlace>,
     by_sender: HashMap<Holder, usize>,
     next: u64,
 }
 
 /// A place that a connection holds.
 #[derive(Debug)]
-struct Held {
+struct HeldPlace {
     sender: Option<Holder>,
     /// Since when nothing complete has arrived; `None` while a request is answered.
     idle_since: Option<Instant>,
@@ -65,7 +65,7 @@ impl Holder {
 /// A connection's place, until it is dropped, or another connection gets it.
 #[derive(Debug)]
 pub(crate) struct Place {
-    shared: Arc<Mutex<Taken>>,
+    shared: Arc<Mutex<TakenPlaces>>,
     number: u64,
     sender: Option<Holder>,
     lost: Arc<Notify>,
@@ -99,22 +99,22 @@ impl Places {
         self.add(&mut lock(&self.shared), sender)
     }
 
-    fn add(&self, taken: &mut Taken, sender: Option<Holder>) -> Place {
+    fn add(&self, taken: &mut TakenPlaces, sender: Option<Holder>) -> Place {
         let (number, lost) = (taken.next, Arc::new(Notify::new()));
         taken.next += 1;
         if let Some(sender) = sender {
             *taken.by_sender.entry(sender).or_default() += 1;
         }
-        let held = Held { sender, idle_since: Some(Instant::now()), lost: lost.clone() };
+        let held = HeldPlace { sender, idle_since: Some(Instant::now()), lost: lost.clone() };
         taken.held.insert(number, held);
         Place { shared: self.shared.clone(), number, sender, lost }
     }
 }
 
-impl Taken {
+impl TakenPlaces {
     /// Takes the place of the connection that has been idle for the longest time, if that is long
     /// enough.
-    fn take_from_idle(&mut self, may: impl Fn(&Held) -> bool) -> bool {
+    fn take_from_idle(&mut self, may: impl Fn(&HeldPlace) -> bool) -> bool {
         let able = self.held.iter().filter(|(_, held)| may(held));
         let idle = able.filter_map(|(number, held)| Some((held.idle_since?, *number)));
         let oldest = idle.min().filter(|(since, _)| since.elapsed() >= IDLE);
@@ -122,7 +122,7 @@ impl Taken {
         lost.map(|held| held.lost.notify_one()).is_some()
     }
 
-    fn remove(&mut self, number: u64) -> Option<Held> {
+    fn remove(&mut self, number: u64) -> Option<HeldPlace> {
         let held = self.held.remove(&number)?;
         if let Some(sender) = held.sender {
             let left = self.by_sender.get(&sender).copied().unwrap_or_default().saturating_sub(1);
@@ -175,7 +175,7 @@ impl Drop for Place {
     }
 }
 
-fn lock(shared: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
+fn lock(shared: &Mutex<TakenPlaces>) -> MutexGuard<'_, TakenPlaces> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

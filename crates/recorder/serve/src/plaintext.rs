@@ -63,7 +63,7 @@ pub(crate) struct Connection {
 }
 
 /// What a read found.
-enum Read {
+enum ReadOutcome {
     Bytes,
     Nothing,
     End,
@@ -107,10 +107,10 @@ impl Connection {
                 }
             }
             match self.read(&ingest, &mut unanswered).await {
-                Ok(Read::End) => break Ok(()),
-                Ok(Read::Bytes | Read::Nothing) if now != Phase::Stop => {}
-                Ok(Read::Bytes) if last_reads > 0 => last_reads -= 1,
-                Ok(Read::Bytes | Read::Nothing) => break Ok(()),
+                Ok(ReadOutcome::End) => break Ok(()),
+                Ok(ReadOutcome::Bytes | ReadOutcome::Nothing) if now != Phase::Stop => {}
+                Ok(ReadOutcome::Bytes) if last_reads > 0 => last_reads -= 1,
+                Ok(ReadOutcome::Bytes | ReadOutcome::Nothing) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
@@ -149,19 +149,19 @@ impl Connection {
         &mut self,
         ingest: &Ingest,
         unanswered: &mut VecDeque<oneshot::Receiver<Answer>>,
-    ) -> io::Result<Read> {
+    ) -> io::Result<ReadOutcome> {
         let mut bytes = std::mem::take(&mut self.half);
         bytes.reserve(FIRST_BYTES);
-        let mut read = Read::Nothing;
+        let mut read = ReadOutcome::Nothing;
         let limit = bytes.len() + READ_BYTES;
         while bytes.len() < limit {
             match self.stream.try_read_buf(&mut bytes) {
                 Ok(0) => {
-                    read = Read::End;
+                    read = ReadOutcome::End;
                     break;
                 }
                 Ok(_) => {
-                    read = Read::Bytes;
+                    read = ReadOutcome::Bytes;
                     bytes.reserve(FIRST_BYTES);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,

@@ -28,10 +28,10 @@ pub enum ReadError {
 /// Read-only connections to the store, shared by all requests. Cloning shares them.
 #[derive(Clone)]
 pub struct Readers {
-    shared: Arc<Shared>,
+    shared: Arc<ReaderPools>,
 }
 
-struct Shared {
+struct ReaderPools {
     place: String,
     queries: Connections,
     probes: Connections,
@@ -50,15 +50,15 @@ impl Connections {
 }
 
 /// A read whose result is wanted until this is dropped.
-struct Awaited {
+struct AwaitedRead {
     /// Ends with the read.
-    progress: Weak<Mutex<Progress>>,
+    progress: Weak<Mutex<ReadProgress>>,
     runtime: Handle,
 }
 
 /// What is known of a read on both threads.
 #[derive(Default)]
-struct Progress {
+struct ReadProgress {
     /// Set while it has a connection.
     running: Option<Abandonment>,
     is_abandoned: bool,
@@ -68,7 +68,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Drop for Awaited {
+impl Drop for AwaitedRead {
     fn drop(&mut self) {
         let Some(progress) = self.progress.upgrade() else { return };
         lock(&progress).is_abandoned = true;
@@ -96,7 +96,7 @@ impl Readers {
     /// Readers of the store at `place`, as [`store::open_read_only`] takes it. Nothing is opened
     /// before the first read.
     pub fn new(place: &str) -> Readers {
-        let shared = Shared {
+        let shared = ReaderPools {
             place: place.to_owned(),
             queries: Connections::new(CONNECTIONS),
             probes: Connections::new(1),
@@ -131,14 +131,15 @@ impl Readers {
 
     async fn read_with<T: Send + 'static>(
         &self,
-        connections: fn(&Shared) -> &Connections,
+        connections: fn(&ReaderPools) -> &Connections,
         read: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ReadError> {
         let shared = self.shared.clone();
         let turns = connections(&shared).turns.clone();
         let turn = turns.acquire_owned().await.map_err(|_| ReadError::Stopped)?;
-        let progress = Arc::new(Mutex::new(Progress::default()));
-        let awaited = Awaited { progress: Arc::downgrade(&progress), runtime: Handle::current() };
+        let progress = Arc::new(Mutex::new(ReadProgress::default()));
+        let awaited =
+            AwaitedRead { progress: Arc::downgrade(&progress), runtime: Handle::current() };
         let done = tokio::task::spawn_blocking(move || {
             // An abandoned read keeps its turn until its SQL has really stopped.
             let _turn = turn;

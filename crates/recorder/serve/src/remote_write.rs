@@ -12,10 +12,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use formats::Protocol;
 
-use crate::body::{self, Failed};
+use crate::body::{self, RequestFailure};
 use crate::ingest::{Format, Ingest, Refused};
 use crate::metrics::Way;
-use crate::requests::Peer;
+use crate::requests::RequestSender;
 
 /// The path of Prometheus's own receiver.
 pub(crate) fn router(ingest: Ingest) -> Router {
@@ -26,7 +26,7 @@ pub(crate) fn router(ingest: Ingest) -> Router {
 /// the journal. Senders repeat a request after 503 only, so whatever may work later is 503.
 async fn write(
     State(ingest): State<Ingest>,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<RequestSender>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -42,7 +42,7 @@ async fn write(
                 (StatusCode::BAD_REQUEST, Some(why), refused)
             }
         },
-        Err(Failed { status, why }) => {
+        Err(RequestFailure { status, why }) => {
             let status = match status {
                 StatusCode::REQUEST_TIMEOUT => StatusCode::SERVICE_UNAVAILABLE,
                 status => status,
@@ -73,27 +73,27 @@ async fn write(
 
 async fn take(
     ingest: &Ingest,
-    peer: Peer,
+    peer: RequestSender,
     headers: &HeaderMap,
     body: Body,
-) -> Result<Refused, Failed> {
+) -> Result<Refused, RequestFailure> {
     let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let protocol = protocol(content_type).ok_or_else(|| {
         let why = "this Content-Type is not supported: use application/x-protobuf, with \
                    proto=prometheus.WriteRequest or proto=io.prometheus.write.v2.Request";
-        Failed::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why)
+        RequestFailure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why)
     })?;
     let encoding = headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes).unwrap_or_default();
     // As Prometheus's receiver: old senders do not name the only encoding.
     if !encoding.is_empty() && !encoding.eq_ignore_ascii_case(b"snappy") {
         let why = "this Content-Encoding is not supported: use snappy";
-        return Err(Failed::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+        return Err(RequestFailure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
     let packed = body::read(ingest, &peer, body).await?;
     let message = body::unpack_snappy(ingest, &packed)?;
     drop(packed);
     formats::check_message(protocol, &message.bytes)
-        .map_err(|error| Failed::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+        .map_err(|error| RequestFailure::new(StatusCode::BAD_REQUEST, error.to_string()))?;
     if message.bytes.is_empty() {
         return Ok(Refused::default());
     }

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use crate::access::Link;
 use crate::handover_item::{HandoverItem, ItemKind};
 use crate::in_progress::InProgress;
-use crate::patience::Patient;
+use crate::patience::TimeoutStream;
 use crate::phase::Phase;
 use crate::places::{Holder, Place};
 use crate::sockets::Stream;
@@ -38,7 +38,7 @@ const LOOKED_EACH: Duration = Duration::from_millis(100);
 
 /// The sender of a request, in its extensions.
 #[derive(Clone, Debug)]
-pub(crate) struct Peer {
+pub(crate) struct RequestSender {
     /// Its address, and the name of its token if it has one.
     pub(crate) name: Arc<str>,
     pub(crate) link: Link,
@@ -48,7 +48,7 @@ pub(crate) struct Peer {
     socket: Arc<OwnedFd>,
 }
 
-impl Peer {
+impl RequestSender {
     /// Whether it has closed its side of the connection.
     fn is_gone(&self) -> bool {
         let mut fds = [PollFd::new(&*self.socket, PollFlags::RDHUP)];
@@ -60,7 +60,7 @@ impl Peer {
 /// Ends the answer to a query whose client closes its side of the connection. What was written is
 /// finished in any case.
 pub(crate) async fn while_wanted(request: axum::extract::Request, next: Next) -> Response {
-    let peer = request.extensions().get::<Peer>().cloned();
+    let peer = request.extensions().get::<RequestSender>().cloned();
     let Some(peer) = peer else { return next.run(request).await };
     // The HTTP server reads nothing while it waits for an answer.
     let gone = async {
@@ -95,15 +95,15 @@ pub(crate) async fn answer(
     let router = TowerToHyperService::new(router);
     let socket = Arc::new(stream.socket().ok()?);
     let (link, holder) = (stream.link(), place.holder());
-    let peer = Peer { name: sender.as_str().into(), link, holder, socket };
+    let peer = RequestSender { name: sender.as_str().into(), link, holder, socket };
     let is_answering = Arc::new(AtomicBool::new(false));
-    let stream = Patient::new(stream, ahead, is_answering.clone());
+    let stream = TimeoutStream::new(stream, ahead, is_answering.clone());
     let held = place.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
         is_answering.store(true, Ordering::Relaxed);
         let (place, in_progress) = (held.clone(), requests.begin());
-        let request = request.map(|body| Arriving::new(body, place.clone()));
+        let request = request.map(|body| ArrivingBody::new(body, place.clone()));
         let (answer, is_answering) = (router.call(request), is_answering.clone());
         Box::pin(async move {
             let answer = answer.await;
@@ -150,7 +150,7 @@ pub(crate) async fn answer(
     };
     ended.ok()?;
     let parts = connection.into_parts();
-    let Patient { ahead: unread, mut stream, .. } = parts.io.into_inner();
+    let TimeoutStream { ahead: unread, mut stream, .. } = parts.io.into_inner();
     if is_idle && *phase.borrow() != Phase::Stop && !matches!(stream, Stream::Tls(_)) {
         let mut ahead = parts.read_buf.to_vec();
         ahead.extend(unread);
@@ -165,21 +165,21 @@ pub(crate) async fn answer(
 
 /// The body of a request, which tells the place of its connection when all of it has arrived.
 #[derive(Debug)]
-struct Arriving {
+struct ArrivingBody {
     body: Incoming,
     place: Arc<Place>,
 }
 
-impl Arriving {
-    fn new(body: Incoming, place: Arc<Place>) -> Arriving {
+impl ArrivingBody {
+    fn new(body: Incoming, place: Arc<Place>) -> ArrivingBody {
         if body.is_end_stream() {
             place.works();
         }
-        Arriving { body, place }
+        ArrivingBody { body, place }
     }
 }
 
-impl Body for Arriving {
+impl Body for ArrivingBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

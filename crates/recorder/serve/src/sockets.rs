@@ -29,30 +29,30 @@ const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
 /// A bound socket.
 #[derive(Debug)]
-pub(crate) enum Bound {
+pub(crate) enum BoundSocket {
     Tcp(TcpListener),
     Udp(UdpSocket),
     Unix(UnixListener),
     UnixDatagram(UnixDatagram),
 }
 
-impl Bound {
+impl BoundSocket {
     /// Binds a socket; one that a killed process left behind is replaced.
     ///
     /// Unix sockets get the permissions `mode`. The umask of the daemon keeps others out until then.
-    pub(crate) async fn new(address: &Address, mode: u32) -> io::Result<Bound> {
+    pub(crate) async fn new(address: &Address, mode: u32) -> io::Result<BoundSocket> {
         Ok(match address {
-            Address::Tcp(at) => Bound::Tcp(TcpListener::bind(at).await?),
+            Address::Tcp(at) => BoundSocket::Tcp(TcpListener::bind(at).await?),
             Address::Udp(at) => {
                 let socket = UdpSocket::bind(at).await?;
                 sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER)?;
-                Bound::Udp(socket)
+                BoundSocket::Udp(socket)
             }
             Address::Unix(path) => {
                 remove_unused(path, || std::os::unix::net::UnixStream::connect(path).is_ok())?;
                 let socket = UnixListener::bind(path)?;
                 fs::set_permissions(path, Permissions::from_mode(mode))?;
-                Bound::Unix(socket)
+                BoundSocket::Unix(socket)
             }
             Address::UnixDatagram(path) => {
                 let is_used = || {
@@ -62,7 +62,7 @@ impl Bound {
                 remove_unused(path, is_used)?;
                 let socket = UnixDatagram::bind(path)?;
                 fs::set_permissions(path, Permissions::from_mode(mode))?;
-                Bound::UnixDatagram(socket)
+                BoundSocket::UnixDatagram(socket)
             }
         })
     }
@@ -70,46 +70,48 @@ impl Bound {
     /// The address, with the port that the kernel chose.
     pub(crate) fn address(&self, wanted: &Address) -> io::Result<Address> {
         Ok(match self {
-            Bound::Tcp(socket) => Address::Tcp(socket.local_addr()?),
-            Bound::Udp(socket) => Address::Udp(socket.local_addr()?),
-            Bound::Unix(_) | Bound::UnixDatagram(_) => wanted.clone(),
+            BoundSocket::Tcp(socket) => Address::Tcp(socket.local_addr()?),
+            BoundSocket::Udp(socket) => Address::Udp(socket.local_addr()?),
+            BoundSocket::Unix(_) | BoundSocket::UnixDatagram(_) => wanted.clone(),
         })
     }
 
     /// A socket that was handed over, of the kind of an address.
-    pub(crate) fn adopted(fd: OwnedFd, address: &Address) -> io::Result<Bound> {
+    pub(crate) fn adopted(fd: OwnedFd, address: &Address) -> io::Result<BoundSocket> {
         Ok(match address {
-            Address::Tcp(_) => Bound::Tcp(TcpListener::from_std(fd.into())?),
-            Address::Udp(_) => Bound::Udp(UdpSocket::from_std(fd.into())?),
-            Address::Unix(_) => Bound::Unix(UnixListener::from_std(fd.into())?),
-            Address::UnixDatagram(_) => Bound::UnixDatagram(UnixDatagram::from_std(fd.into())?),
+            Address::Tcp(_) => BoundSocket::Tcp(TcpListener::from_std(fd.into())?),
+            Address::Udp(_) => BoundSocket::Udp(UdpSocket::from_std(fd.into())?),
+            Address::Unix(_) => BoundSocket::Unix(UnixListener::from_std(fd.into())?),
+            Address::UnixDatagram(_) => {
+                BoundSocket::UnixDatagram(UnixDatagram::from_std(fd.into())?)
+            }
         })
     }
 
     /// The same socket with another descriptor; its address in the options tells its kind.
-    pub(crate) fn again(&self, address: &Address) -> io::Result<Bound> {
+    pub(crate) fn again(&self, address: &Address) -> io::Result<BoundSocket> {
         let fd = match self {
-            Bound::Tcp(socket) => socket.as_fd(),
-            Bound::Udp(socket) => socket.as_fd(),
-            Bound::Unix(socket) => socket.as_fd(),
-            Bound::UnixDatagram(socket) => socket.as_fd(),
+            BoundSocket::Tcp(socket) => socket.as_fd(),
+            BoundSocket::Udp(socket) => socket.as_fd(),
+            BoundSocket::Unix(socket) => socket.as_fd(),
+            BoundSocket::UnixDatagram(socket) => socket.as_fd(),
         };
-        Bound::adopted(fd.try_clone_to_owned()?, address)
+        BoundSocket::adopted(fd.try_clone_to_owned()?, address)
     }
 
     pub(crate) fn into_fd(self) -> io::Result<OwnedFd> {
         Ok(match self {
-            Bound::Tcp(socket) => socket.into_std()?.into(),
-            Bound::Udp(socket) => socket.into_std()?.into(),
-            Bound::Unix(socket) => socket.into_std()?.into(),
-            Bound::UnixDatagram(socket) => socket.into_std()?.into(),
+            BoundSocket::Tcp(socket) => socket.into_std()?.into(),
+            BoundSocket::Udp(socket) => socket.into_std()?.into(),
+            BoundSocket::Unix(socket) => socket.into_std()?.into(),
+            BoundSocket::UnixDatagram(socket) => socket.into_std()?.into(),
         })
     }
 
     /// The next connection, and the address of its sender; Unix sockets have none.
     pub(crate) async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
         match self {
-            Bound::Tcp(listener) => {
+            BoundSocket::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 // Answers are short, and senders wait for them.
                 stream.set_nodelay(true)?;
@@ -118,8 +120,10 @@ impl Bound {
                 sockopt::set_tcp_keepidle(&stream, KEEP_ALIVE)?;
                 Ok((Stream::Tcp(stream), Some(peer.ip().to_canonical())))
             }
-            Bound::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), None)),
-            Bound::Udp(_) | Bound::UnixDatagram(_) => Err(io::ErrorKind::Unsupported.into()),
+            BoundSocket::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), None)),
+            BoundSocket::Udp(_) | BoundSocket::UnixDatagram(_) => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
         }
     }
 }

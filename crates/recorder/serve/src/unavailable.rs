@@ -17,7 +17,7 @@ use crate::phase::Phase;
 
 /// Answers every HTTP request with 503 and the reason.
 #[derive(Debug)]
-pub(crate) struct Unavailable {
+pub(crate) struct UnavailableService {
     reason: Reason,
     phase: watch::Sender<Phase>,
     listeners: JoinSet<Vec<HandoverItem>>,
@@ -43,16 +43,20 @@ impl Reason {
     }
 }
 
-impl Unavailable {
+impl UnavailableService {
     /// Begins to answer.
-    pub(crate) fn new(reason: Reason, listeners: Vec<Listener>, metrics: &Metrics) -> Unavailable {
+    pub(crate) fn new(
+        reason: Reason,
+        listeners: Vec<Listener>,
+        metrics: &Metrics,
+    ) -> UnavailableService {
         let (phase, phases) = watch::channel(Phase::Run);
         let mut tasks = JoinSet::new();
         for listener in listeners {
             // HTTP reaches the way in through its router only, and this one has none.
             tasks.spawn(listener.run(Ingest::nowhere(metrics.clone()), phases.clone()));
         }
-        Unavailable { reason, phase, listeners: tasks }
+        UnavailableService { reason, phase, listeners: tasks }
     }
 
     /// From now on this is the reason.

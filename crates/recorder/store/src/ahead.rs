@@ -41,7 +41,7 @@ pub fn apply_ahead(
         // The thread waits for it.
         drop(give.send(source));
         drop(give);
-        store.apply_all(claims, &mut Ahead { passes, pieces: None })
+        store.apply_all(claims, &mut PiecesAhead { passes, pieces: None })
     })
 }
 
@@ -66,12 +66,12 @@ fn begin(passes: &Sender<Pass>) -> Receiver<Option<Changes>> {
 }
 
 /// The pieces that the other thread makes, of the current pass.
-struct Ahead {
+struct PiecesAhead {
     passes: Sender<Pass>,
     pieces: Option<Receiver<Option<Changes>>>,
 }
 
-impl Source for Ahead {
+impl Source for PiecesAhead {
     fn restart(&mut self) {
         self.pieces = None;
     }

@@ -54,7 +54,9 @@ pub use model::{
 };
 pub use scan::{Digests, OfSeries, SlotSum, SpanDigest, Take};
 pub use sqlite::Sqlite;
-pub use store::{Applied, FORGOTTEN_MAX, Maintained, SEALED_AFTER_US, Source, Store, believed_us};
+pub use store::{
+    Applied, FORGOTTEN_MAX, MaintenanceResult, SEALED_AFTER_US, Source, Store, believed_us,
+};
 
 /// Opens the store at `place`: the URL of a PostgreSQL database (`postgres://…`), or the path of a
 /// SQLite file, which is created if it does not exist.

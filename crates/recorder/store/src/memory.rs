@@ -11,8 +11,8 @@ use crate::scan::{Gather, row_bytes};
 use crate::store::{FORGOTTEN_MAX, day_of};
 use crate::stored_retention::StoredRetention;
 use crate::{
-    Applied, Changes, Digests, Identity, KnownTimes, Maintained, NewSeries, NotMade, Retention,
-    Selector, Series, SeriesLimit, SlotSum, Source, Store, StoreError, Take, Writer,
+    Applied, Changes, Digests, Identity, KnownTimes, MaintenanceResult, NewSeries, NotMade,
+    Retention, Selector, Series, SeriesLimit, SlotSum, Source, Store, StoreError, Take, Writer,
 };
 
 type Rows = BTreeMap<SlotKey, Accumulator>;
@@ -361,8 +361,8 @@ impl Store for Memory {
         &mut self,
         now_us: i64,
         _goes_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Maintained, StoreError> {
-        let mut maintained = Maintained::default();
+    ) -> Result<MaintenanceResult, StoreError> {
+        let mut maintained = MaintenanceResult::default();
         for kept in &mut self.kept {
             kept.horizon_us = kept.horizon_at(now_us);
             let horizon_us = kept.horizon_us;

@@ -23,7 +23,7 @@ pub enum Applied {
 
 /// Result of maintenance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Maintained {
+pub struct MaintenanceResult {
     /// Dropped partitions, all of whose slots had expired.
     pub dropped: u64,
     /// Partitions created in advance.
@@ -60,18 +60,18 @@ pub trait Source {
 
 /// A batch of one piece.
 #[derive(Debug)]
-pub(crate) struct Whole<'c> {
+pub(crate) struct WholeBatch<'c> {
     changes: &'c Changes,
     given: bool,
 }
 
-impl<'c> Whole<'c> {
-    pub(crate) fn new(changes: &'c Changes) -> Whole<'c> {
-        Whole { changes, given: false }
+impl<'c> WholeBatch<'c> {
+    pub(crate) fn new(changes: &'c Changes) -> WholeBatch<'c> {
+        WholeBatch { changes, given: false }
     }
 }
 
-impl Source for Whole<'_> {
+impl Source for WholeBatch<'_> {
     fn restart(&mut self) {
         self.given = false;
     }
@@ -162,7 +162,7 @@ pub trait Store: Send {
         seq: u64,
         changes: &Changes,
     ) -> Result<Applied, StoreError> {
-        self.apply_all(&[(writer, seq)], &mut Whole::new(changes))
+        self.apply_all(&[(writer, seq)], &mut WholeBatch::new(changes))
     }
 
     /// Applies a batch that represents batches of several writers, each given with its number: all
@@ -223,8 +223,8 @@ pub trait Store: Send {
     /// seals the spans that have been over for two hours.
     ///
     /// From then on, slots older than what is kept are not written. Where several processes share a
-    /// database, one does it at a time; for the others [`Maintained::is_elsewhere`] is set.
-    fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError> {
+    /// database, one does it at a time; for the others [`MaintenanceResult::is_elsewhere`] is set.
+    fn maintain(&mut self, now_us: i64) -> Result<MaintenanceResult, StoreError> {
         self.maintain_while(now_us, &mut || true)
     }
 
@@ -235,5 +235,5 @@ pub trait Store: Send {
         &mut self,
         now_us: i64,
         goes_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Maintained, StoreError>;
+    ) -> Result<MaintenanceResult, StoreError>;
 }

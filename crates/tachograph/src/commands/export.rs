@@ -1,6 +1,6 @@
 //! `tachograph export`: sealed slots as Parquet files.
 
-use export::{Change, Request, Summary};
+use export::{ExportRequest, PartitionChange, Summary};
 use series::Step;
 
 use crate::failure::{Failure, Outcome, Status};
@@ -15,7 +15,7 @@ pub(crate) fn run(flags: &ExportFlags, global: &Global) -> Outcome {
     }
     let steps: Result<Vec<Step>, String> =
         flags.step.iter().map(|step| Step::try_from((step.0 / 1_000) as i64)).collect();
-    let request = Request {
+    let request = ExportRequest {
         steps: steps.map_err(Failure::new)?,
         since: flags.since,
         until: flags.until,
@@ -26,7 +26,7 @@ pub(crate) fn run(flags: &ExportFlags, global: &Global) -> Outcome {
     drop(stores::open_read_only(global)?);
     let mut store = stores::open(global)?;
     let mut listed = Ok(());
-    let mut each = |change: &Change| {
+    let mut each = |change: &PartitionChange| {
         if flags.dry_run && listed.is_ok() {
             listed = output::print(&format!("{}\n", change.partition.path.display()));
         }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use formats::files::{Rrd, Whisper};
 use formats::text::{Columns, Csv, Graphite, Influx, Parser, Reader, Statsd};
 use formats::{Arrival, FileError, Precision};
-use import::{BackfillError, Lines, Options, RrdMode, Summary, files};
+use import::{BackfillError, LineStream, Options, RrdMode, Summary, files};
 use series::{Kind, Limits, Step};
 use store::{Retention, SeriesLimit, Store, StoreError};
 
@@ -288,7 +288,7 @@ fn one(
         }
         _ => {
             let (parser, meaning) = parser(format, file, flags, options.step);
-            let lines = Lines {
+            let lines = LineStream {
                 input: stream,
                 reader: Reader::new(parser, options.limits, flags.max_series),
                 arrival: Arrival { now_us: now_us(), at_us: flags.at },

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base::format_count;
 use export::{Partition, Totals, table};
-use hive::{Column, Part, Published, Session, Table, Value};
+use hive::{Column, Session, Table, TableChanges, TablePartition, Value};
 
 use super::door;
 use crate::failure::{Failure, Outcome, Status};
@@ -21,7 +21,8 @@ pub(crate) fn run(flags: &PublishFlags) -> Outcome {
         Some(location) => location.trim_end_matches('/').to_owned(),
         None => file_url(&flags.folder)?,
     };
-    let parts: Vec<Part> = partitions.iter().map(|found| part(found, &location)).collect();
+    let parts: Vec<TablePartition> =
+        partitions.iter().map(|found| part(found, &location)).collect();
     let columns = table::COLUMNS.map(column);
     let keys = table::PARTITION_COLUMNS.map(column);
     let table = Table {
@@ -88,9 +89,9 @@ fn file_url(folder: &Path) -> Result<String, Failure> {
     })
 }
 
-fn part(found: &Partition, location: &str) -> Part {
+fn part(found: &Partition, location: &str) -> TablePartition {
     let Partition { step, day, .. } = found;
-    Part {
+    TablePartition {
         values: vec![step.clone(), day.clone()],
         location: format!("{location}/step={step}/day={day}"),
     }
@@ -130,7 +131,7 @@ fn in_table(session: &mut Session, table: &Table<'_>) -> Result<Contents, Failur
     each.collect()
 }
 
-fn is_equal(part: &Part, files: &Contents, found: &Contents) -> bool {
+fn is_equal(part: &TablePartition, files: &Contents, found: &Contents) -> bool {
     let pair = files.get(&part.values).zip(found.get(&part.values));
     pair.is_some_and(|(file, found)| {
         // Counts are exact in any order. Levels are rounded differently in another order.
@@ -139,7 +140,7 @@ fn is_equal(part: &Part, files: &Contents, found: &Contents) -> bool {
     })
 }
 
-fn difference(part: &Part, files: &Contents, found: &Contents) -> String {
+fn difference(part: &TablePartition, files: &Contents, found: &Contents) -> String {
     let shown = |totals: Option<&Totals>| match totals {
         Some(Totals { rows, counts, .. }) => {
             format!("{} rows with a total count of {counts}", format_count(*rows))
@@ -156,7 +157,7 @@ fn difference(part: &Part, files: &Contents, found: &Contents) -> String {
     )
 }
 
-fn text(flags: &PublishFlags, published: &Published, moved: usize, files: &Contents) -> String {
+fn text(flags: &PublishFlags, published: &TableChanges, moved: usize, files: &Contents) -> String {
     let counted = |count: usize| {
         let s = if count == 1 { "" } else { "s" };
         format!("{} partition{s}", format_count(count as u64))

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use export::{Request, Summary, export};
+use export::{ExportRequest, Summary, export};
 
 use super::cpu;
 use super::ours::{self, Database, Make};
@@ -51,7 +51,7 @@ pub(super) fn bench(points: u64) -> Result<(), String> {
 /// One export, and one more of the same slots, as a row of the table.
 fn timed(database: &Database, to: &Path, title: &str) -> Result<String, String> {
     let mut store = store::open(&database.place).map_err(|e| e.to_string())?;
-    let request = Request { sealed_us: i64::MAX, ..Request::default() };
+    let request = ExportRequest { sealed_us: i64::MAX, ..ExportRequest::default() };
     let cpu_s = || cpu::own_s() + database.cpu_s();
     let mut run = || -> Result<(Summary, f64, f64), String> {
         let (began, before_s) = (Instant::now(), cpu_s());

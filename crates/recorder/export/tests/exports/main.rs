@@ -8,25 +8,25 @@ mod recorder;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use export::{Change, ExportError, Request, Summary, export, partitions};
+use export::{ExportError, ExportRequest, PartitionChange, Summary, export, partitions};
 use reading::{Row, Totals, read_all};
 use recorder::{DAY_US, HOUR_US, Recorder, at};
 use series::{SECOND_US, Step};
 use store::{Memory, Sqlite, Store};
 
 /// An export of everything that had ended at a time.
-fn request(sealed_us: i64) -> Request {
-    Request { sealed_us, ..Request::default() }
+fn request(sealed_us: i64) -> ExportRequest {
+    ExportRequest { sealed_us, ..ExportRequest::default() }
 }
 
-fn run(store: &mut dyn Store, folder: &Path, request: &Request) -> Summary {
+fn run(store: &mut dyn Store, folder: &Path, request: &ExportRequest) -> Summary {
     export(store, folder, request, &mut |_| {}).unwrap()
 }
 
 /// The changes of an export, as `10s 2026-11-22`.
-fn changes(store: &mut dyn Store, folder: &Path, request: &Request) -> Vec<String> {
+fn changes(store: &mut dyn Store, folder: &Path, request: &ExportRequest) -> Vec<String> {
     let mut changes = Vec::new();
-    let mut each = |change: &Change| {
+    let mut each = |change: &PartitionChange| {
         changes.push(format!("{} {}", change.partition.step, change.partition.day));
     };
     export(store, folder, request, &mut each).unwrap();
@@ -183,7 +183,7 @@ fn what_has_expired_stays_in_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let mut recorder = Recorder::with_age(&mut *store, Some(DAY_US));
         let step = Step::from_secs(10).unwrap();
-        let only = |sealed_us| Request { steps: vec![step], ..request(sealed_us) };
+        let only = |sealed_us| ExportRequest { steps: vec![step], ..request(sealed_us) };
         let start_us = at("2026-11-20");
         for name in ["requests", "logins"] {
             recorder.count(name, "a", start_us, 36 * HOUR_US, 1_000_000);
@@ -235,7 +235,7 @@ fn a_day_that_had_expired_in_part_before_its_first_export_is_counted() {
     store.maintain(at("2026-11-21") + 12 * HOUR_US).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let step = Step::from_secs(10).unwrap();
-    let request = Request { steps: vec![step], ..request(i64::MAX) };
+    let request = ExportRequest { steps: vec![step], ..request(i64::MAX) };
     let summary = run(&mut store, folder.path(), &request);
     assert_eq!((summary.written, summary.partial), (2, 1));
 }
@@ -286,7 +286,7 @@ fn days_and_steps_are_chosen() {
     Recorder::new(&mut store).history(4 * DAY_US, 2);
     let folder = tempfile::tempdir().unwrap();
     let day = |text| Some(export::Day::parse(text).unwrap());
-    let mut some = Request {
+    let mut some = ExportRequest {
         steps: vec![Step::from_secs(60).unwrap()],
         since: day("2026-11-21"),
         until: day("2026-11-22"),
@@ -310,7 +310,7 @@ fn errors_say_what_to_do() {
     let none = export(&mut store, folder.path(), &request(0), &mut |_| {});
     assert_eq!(text(none), "no series recorded in memory yet: import some, or start a run");
     Recorder::new(&mut store).history(DAY_US, 1);
-    let seven = Request { steps: vec![Step::from_secs(7).unwrap()], ..request(0) };
+    let seven = ExportRequest { steps: vec![Step::from_secs(7).unwrap()], ..request(0) };
     assert_eq!(
         text(export(&mut store, folder.path(), &seven, &mut |_| {})),
         "memory keeps no slots of 7s: use --step with one of 10s, 1m, 1h"
@@ -361,7 +361,7 @@ fn a_folder_of_a_later_copy_of_the_record_is_refused() {
     let mut older = Sqlite::open(place.join("older.sqlite")).unwrap();
     older.maintain(start_us + 36 * HOUR_US).unwrap();
     let step = Step::from_secs(10).unwrap();
-    let only = Request { steps: vec![step], ..request(i64::MAX) };
+    let only = ExportRequest { steps: vec![step], ..request(i64::MAX) };
     let error = export(&mut older, folder.path(), &only, &mut |_| {}).unwrap_err().to_string();
     assert!(
         error.ends_with(

@@ -11,6 +11,6 @@ mod whisper;
 mod xml;
 
 pub use finest::{Archive, Stretch, finest};
-pub use resume::Resumed;
-pub use rrd::{Extracted, Rrd, RrdArchive, RrdSource};
+pub use resume::ResumedSource;
+pub use rrd::{ExtractedField, Rrd, RrdArchive, RrdSource};
 pub use whisper::{Aggregation, Whisper, WhisperArchive};

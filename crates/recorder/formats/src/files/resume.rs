@@ -9,7 +9,7 @@ use crate::files::xml::damaged;
 
 /// A data source in RRDtool's own terms.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Resumed {
+pub struct ResumedSource {
     /// Its definition.
     pub definition: Definition,
     /// Its state. A dump gives eleven digits.
@@ -23,7 +23,7 @@ impl Rrd {
     ///
     /// # Errors
     /// [`FileError::NotADump`] for a definition or last reading that RRDtool cannot have written.
-    pub fn resume(&self, source: usize) -> Result<Option<Resumed>, FileError> {
+    pub fn resume(&self, source: usize) -> Result<Option<ResumedSource>, FileError> {
         let known = &self.sources[source];
         let Some(kind) = known.kind else { return Ok(None) };
         let width = self.sources.len();
@@ -60,6 +60,6 @@ impl Rrd {
                 value: *value,
             }));
         }
-        Ok(Some(Resumed { definition, state, rows }))
+        Ok(Some(ResumedSource { definition, state, rows }))
     }
 }

@@ -82,7 +82,7 @@ pub struct RrdArchive {
 
 /// A field extracted from a dump.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Extracted {
+pub struct ExtractedField {
     /// The source.
     pub source: usize,
     /// The field: the source's name, with `_min`, `_max` or `_last` for other consolidations.
@@ -97,7 +97,7 @@ impl Rrd {
     /// # Errors
     /// [`FileError::NotADump`] with the reason; [`FileError::Io`].
     pub fn read(input: impl BufRead) -> Result<Rrd, FileError> {
-        let mut reading = Reading::default();
+        let mut reading = DumpParser::default();
         let mut tokens = Tokens::new(input);
         let mut path: Vec<String> = Vec::new();
         while let Some(token) = tokens.next()? {
@@ -146,7 +146,7 @@ impl Rrd {
     /// The field named like the source is its mean: from archives of AVERAGE, and from archives
     /// whose rows are single slots, where all consolidations are equal. Other consolidations have
     /// separate fields.
-    pub fn extract(&self) -> Vec<Extracted> {
+    pub fn extract(&self) -> Vec<ExtractedField> {
         let mut fields = Vec::new();
         for (source, RrdSource { name, .. }) in self.sources.iter().enumerate() {
             for consolidation in Consolidation::ALL {
@@ -170,7 +170,7 @@ impl Rrd {
                 if !archives.is_empty() {
                     let field = format!("{name}{suffix}");
                     let rows = archives.into_iter().map(|archive| self.rows(archive, source));
-                    fields.push(Extracted { source, field, stretches: finest(rows) });
+                    fields.push(ExtractedField { source, field, stretches: finest(rows) });
                 }
             }
         }
@@ -184,7 +184,7 @@ fn names(path: &[String]) -> Vec<&str> {
 
 /// Parser state.
 #[derive(Debug, Default)]
-struct Reading {
+struct DumpParser {
     step: Option<Step>,
     last_update_us: Option<i64>,
     sources: Vec<RrdSource>,
@@ -206,7 +206,7 @@ struct OpenArchive {
     row: usize,
 }
 
-impl Reading {
+impl DumpParser {
     fn open(&mut self, path: &[&str]) -> Result<(), FileError> {
         let few = |count: usize, most: usize, what: &str| match count < most {
             true => Ok(()),
@@ -358,7 +358,7 @@ impl Reading {
         if self.archives.iter().any(too_long) {
             return Err(damaged("an archive spans more time than there is"));
         }
-        let Reading { sources, archives, left_out, .. } = self;
+        let DumpParser { sources, archives, left_out, .. } = self;
         Ok(Rrd { step, last_update_us, sources, archives, left_out })
     }
 }

@@ -27,13 +27,13 @@ pub(super) enum Token {
 /// The tokens of a stream.
 #[derive(Debug)]
 pub(super) struct Tokens<R> {
-    reader: Reader<Limited<R>>,
+    reader: Reader<LimitedInput<R>>,
     buffer: Vec<u8>,
 }
 
 impl<R: BufRead> Tokens<R> {
     pub(super) fn new(input: R) -> Tokens<R> {
-        let mut reader = Reader::from_reader(Limited { input, left: TOKEN_MAX });
+        let mut reader = Reader::from_reader(LimitedInput { input, left: TOKEN_MAX });
         reader.config_mut().expand_empty_elements = true;
         reader.config_mut().trim_text(true);
         Tokens { reader, buffer: Vec::new() }
@@ -64,12 +64,12 @@ impl<R: BufRead> Tokens<R> {
 
 /// A stream of which at most `left` bytes are read before it is set again.
 #[derive(Debug)]
-struct Limited<R> {
+struct LimitedInput<R> {
     input: R,
     left: usize,
 }
 
-impl<R: BufRead> BufRead for Limited<R> {
+impl<R: BufRead> BufRead for LimitedInput<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.left == 0 {
             let message = format!("a text or a tag is longer than {TOKEN_MAX} bytes");
@@ -85,7 +85,7 @@ impl<R: BufRead> BufRead for Limited<R> {
     }
 }
 
-impl<R: BufRead> Read for Limited<R> {
+impl<R: BufRead> Read for LimitedInput<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.fill_buf()?.read(buffer)?;
         self.consume(count);

@@ -98,7 +98,7 @@ pub struct Taken {
 
 /// The type of a metric, as Prometheus's metadata declare it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Declared {
+enum DeclaredType {
     Counter,
     Gauge,
     /// A classic histogram or summary, whose series are named by suffixes.
@@ -110,7 +110,7 @@ enum Declared {
 pub struct Messages {
     book: Book,
     limits: Limits,
-    families: HashMap<String, Declared>,
+    families: HashMap<String, DeclaredType>,
     /// Buffer for the text that names a series.
     key: String,
     /// Elements and updates of the message.

@@ -53,7 +53,7 @@ enum Temporality {
 
 /// What is known of the data points of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Metric {
+enum MetricData {
     Gauge,
     Sum { temporality: Temporality, is_monotonic: bool },
     Histogram { temporality: Temporality },
@@ -95,7 +95,7 @@ struct DataPoint<'a> {
 }
 
 /// The name and the tags of a metric's series.
-struct Named<'a, 'b> {
+struct MetricSeries<'a, 'b> {
     name: &'a str,
     resource: &'b Attributes<'a>,
     scope: &'a str,
@@ -154,7 +154,7 @@ impl Messages {
                     name = text.text()?;
                 }
             }
-            let named = Named { name, resource, scope };
+            let named = MetricSeries { name, resource, scope };
             for field in metric.fields()? {
                 let (number, data) = field?;
                 let numbers = match number {
@@ -179,8 +179,8 @@ impl Messages {
 
     fn data_point(
         &mut self,
-        named: &Named<'_, '_>,
-        metric: Metric,
+        named: &MetricSeries<'_, '_>,
+        metric: MetricData,
         found: &DataPoint<'_>,
         to: &mut Taken,
     ) -> Result<Element, Reason> {
@@ -189,9 +189,9 @@ impl Messages {
         let start_us = micros(found.start_ns)?;
         let element = Element::of(ElementKind::Sample);
         let temporality = match metric {
-            Metric::Gauge => Temporality::Unspecified,
-            Metric::Summary => Temporality::Cumulative,
-            Metric::Sum { temporality, .. } | Metric::Histogram { temporality } => {
+            MetricData::Gauge => Temporality::Unspecified,
+            MetricData::Summary => Temporality::Cumulative,
+            MetricData::Sum { temporality, .. } | MetricData::Histogram { temporality } => {
                 if temporality == Temporality::Unspecified {
                     return Err(Malformed::NoTemporality.into());
                 }
@@ -212,9 +212,9 @@ impl Messages {
         };
         let is_delta = temporality == Temporality::Delta;
         let is_total = match metric {
-            Metric::Gauge => false,
-            Metric::Sum { is_monotonic, .. } => is_monotonic,
-            Metric::Histogram { .. } | Metric::Summary => true,
+            MetricData::Gauge => false,
+            MetricData::Sum { is_monotonic, .. } => is_monotonic,
+            MetricData::Histogram { .. } | MetricData::Summary => true,
         };
         let kind = if is_total { Kind::Total } else { Kind::Gauge };
         // An amount, as a delta over its interval or as a point.
@@ -226,7 +226,7 @@ impl Messages {
             Number::Float(value) => point(kind, at_us, value),
         };
         match metric {
-            Metric::Gauge | Metric::Sum { .. } => {
+            MetricData::Gauge | MetricData::Sum { .. } => {
                 let value = match found.value {
                     Some(value) => value,
                     None if found.has_value => return Err(Malformed::NoValue.into()),
@@ -234,11 +234,11 @@ impl Messages {
                 };
                 put(FIELD, amount(value))?;
             }
-            Metric::Histogram { .. } | Metric::Summary => {
+            MetricData::Histogram { .. } | MetricData::Summary => {
                 let count = i64::try_from(found.count).map_err(|_| series::Refusal::TooLarge)?;
                 put("count", amount(Number::Whole(count)))?;
                 // A summary's sum is always sent; protobuf omits a zero.
-                let is_summary = metric == Metric::Summary;
+                let is_summary = metric == MetricData::Summary;
                 if let Some(sum) = found.sum.or(is_summary.then_some(0.0)) {
                     put("sum", amount(Number::Float(sum)))?;
                 }
@@ -266,7 +266,7 @@ impl Messages {
     }
 }
 
-impl<'a> Named<'a, '_> {
+impl<'a> MetricSeries<'a, '_> {
     /// The tags of a data point's series, sorted by key.
     fn tags<'p>(&'p self, found: &'p DataPoint<'a>) -> Result<Vec<(&'p str, &'p str)>, Reason> {
         let own = found.attributes.as_ref().map_err(|reason| *reason)?;
@@ -283,7 +283,7 @@ impl<'a> Named<'a, '_> {
 }
 
 /// Reads what a metric's data points have in common.
-fn metric_of(number: u32, data: Fields<'_>) -> Result<Metric, MessageError> {
+fn metric_of(number: u32, data: Fields<'_>) -> Result<MetricData, MessageError> {
     let (mut temporality, mut is_monotonic) = (Temporality::Unspecified, false);
     if matches!(number, 7 | 9 | 10) {
         for field in data {
@@ -301,10 +301,10 @@ fn metric_of(number: u32, data: Fields<'_>) -> Result<Metric, MessageError> {
         }
     }
     Ok(match number {
-        7 => Metric::Sum { temporality, is_monotonic },
-        9 | 10 => Metric::Histogram { temporality },
-        11 => Metric::Summary,
-        _ => Metric::Gauge,
+        7 => MetricData::Sum { temporality, is_monotonic },
+        9 | 10 => MetricData::Histogram { temporality },
+        11 => MetricData::Summary,
+        _ => MetricData::Gauge,
     })
 }
 

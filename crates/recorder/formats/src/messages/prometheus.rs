@@ -10,7 +10,7 @@ use series::Kind;
 
 use super::wire::{Fields, Value, fields, zigzag};
 use super::{
-    Declared, ELEMENTS_MAX, Element, ElementKind, FAMILIES_MAX, MessageError, Messages, Taken,
+    DeclaredType, ELEMENTS_MAX, Element, ElementKind, FAMILIES_MAX, MessageError, Messages, Taken,
     point, whole_point,
 };
 use crate::name::FIELD;
@@ -29,18 +29,18 @@ const GAUGE_HISTOGRAM: u64 = 3;
 type Label<'a> = (&'a str, &'a str);
 
 /// A series of a message: its labels, and where its samples are.
-struct Head<'a> {
+struct SeriesHead<'a> {
     labels: Vec<Label<'a>>,
     /// More labels than a series can have.
     too_many: bool,
-    declared: Option<Declared>,
+    declared: Option<DeclaredType>,
     /// 2.0 before its last draft had the start of a series' samples here; 0 if there is none.
     start_ms: i64,
 }
 
-impl<'a> Head<'a> {
-    fn new() -> Head<'a> {
-        Head { labels: Vec::new(), too_many: false, declared: None, start_ms: 0 }
+impl<'a> SeriesHead<'a> {
+    fn new() -> SeriesHead<'a> {
+        SeriesHead { labels: Vec::new(), too_many: false, declared: None, start_ms: 0 }
     }
 
     fn label(&mut self, name: &'a str, value: &'a str) {
@@ -80,7 +80,7 @@ impl Messages {
         }
         for field in fields(message) {
             let (1, series) = field? else { continue };
-            let mut head = Head::new();
+            let mut head = SeriesHead::new();
             for field in series.fields()? {
                 if let (1, label) = field? {
                     let (mut name, mut value) = ("", "");
@@ -120,7 +120,7 @@ impl Messages {
         };
         for field in fields(message) {
             let (5, series) = field? else { continue };
-            let mut head = Head::new();
+            let mut head = SeriesHead::new();
             let mut name = None;
             for field in series.fields()? {
                 match field? {
@@ -171,24 +171,24 @@ impl Messages {
         Ok(())
     }
 
-    fn kind(&self, name: &str, declared: Option<Declared>) -> Kind {
+    fn kind(&self, name: &str, declared: Option<DeclaredType>) -> Kind {
         let family = SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix));
         let known = || {
             let of_family = || family.and_then(|family| self.families.get(family));
             self.families.get(name).or_else(of_family).copied()
         };
         match declared.or_else(known) {
-            Some(Declared::Counter) => Kind::Total,
-            Some(Declared::Gauge) => Kind::Gauge,
-            Some(Declared::Parts) | None if family.is_some() => Kind::Total,
-            Some(Declared::Parts) | None => Kind::Gauge,
+            Some(DeclaredType::Counter) => Kind::Total,
+            Some(DeclaredType::Gauge) => Kind::Gauge,
+            Some(DeclaredType::Parts) | None if family.is_some() => Kind::Total,
+            Some(DeclaredType::Parts) | None => Kind::Gauge,
         }
     }
 
     /// Reads the samples of a series, which are its fields 2, and its histograms.
     fn elements(
         &mut self,
-        head: &Head<'_>,
+        head: &SeriesHead<'_>,
         series: Fields<'_>,
         histograms: u32,
         arrival: Arrival,
@@ -215,7 +215,7 @@ impl Messages {
 
     fn sample(
         &mut self,
-        head: &Head<'_>,
+        head: &SeriesHead<'_>,
         sample: &Sample,
         to: &mut Taken,
     ) -> Result<Element, Reason> {
@@ -231,7 +231,7 @@ impl Messages {
     /// Records the count and the sum of a histogram; its buckets are not recorded.
     fn histogram(
         &mut self,
-        head: &Head<'_>,
+        head: &SeriesHead<'_>,
         histogram: &Histogram,
         to: &mut Taken,
     ) -> Result<Element, Reason> {
@@ -256,7 +256,11 @@ impl Messages {
         Ok(Element { start_us, ..Element::of(ElementKind::Histogram) })
     }
 
-    fn series_of(&mut self, head: &Head<'_>, field: &str) -> Result<crate::Series, Malformed> {
+    fn series_of(
+        &mut self,
+        head: &SeriesHead<'_>,
+        field: &str,
+    ) -> Result<crate::Series, Malformed> {
         let name = head.name()?;
         let tags = head.labels.iter().copied().filter(|(name, _)| *name != NAME);
         self.series(name, tags, field)
@@ -277,14 +281,14 @@ fn start_us(start_ms: i64, at_us: i64) -> Option<i64> {
 }
 
 /// The type in metadata; its numbers are the same in both versions.
-fn declared(metadata: Fields<'_>) -> Result<Option<Declared>, MessageError> {
+fn declared(metadata: Fields<'_>) -> Result<Option<DeclaredType>, MessageError> {
     let mut declared = None;
     for field in metadata {
         if let (1, number) = field? {
             declared = match number.varint()? {
-                1 => Some(Declared::Counter),
-                2 | 4 | 6 | 7 => Some(Declared::Gauge),
-                3 | 5 => Some(Declared::Parts),
+                1 => Some(DeclaredType::Counter),
+                2 | 4 | 6 | 7 => Some(DeclaredType::Gauge),
+                3 | 5 => Some(DeclaredType::Parts),
                 _ => None,
             };
         }

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 use series::Kind;
 
-use super::{Out, Parser, is_of_points};
+use super::{Parser, ParserOutput, is_of_points};
 use crate::name::FIELD;
 use crate::{
     Arrival, FileError, Malformed, Number, Precision, Quotes, Reason, Series, SeriesName, Update,
@@ -73,7 +73,7 @@ pub struct Csv {
 #[derive(Clone, Debug)]
 struct Header {
     width: usize,
-    times: Times,
+    times: TimeColumns,
     values: Vec<(usize, String)>,
     measurement: Option<usize>,
     field: Option<usize>,
@@ -81,7 +81,7 @@ struct Header {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Times {
+enum TimeColumns {
     Points(usize),
     Intervals(usize, usize),
 }
@@ -100,12 +100,12 @@ impl Csv {
     }
 
     /// The kind of a record's values.
-    fn kind(&self, times: Times) -> Kind {
+    fn kind(&self, times: TimeColumns) -> Kind {
         match (times, self.kind) {
-            (Times::Points(_), Some(kind)) if is_of_points(kind) => kind,
-            (Times::Points(_), _) => Kind::Gauge,
-            (Times::Intervals(..), Some(Kind::Level | Kind::Gauge)) => Kind::Level,
-            (Times::Intervals(..), _) => Kind::Count,
+            (TimeColumns::Points(_), Some(kind)) if is_of_points(kind) => kind,
+            (TimeColumns::Points(_), _) => Kind::Gauge,
+            (TimeColumns::Intervals(..), Some(Kind::Level | Kind::Gauge)) => Kind::Level,
+            (TimeColumns::Intervals(..), _) => Kind::Count,
         }
     }
 
@@ -113,7 +113,7 @@ impl Csv {
         &mut self,
         header: &Header,
         cells: &[Cow<'_, str>],
-        out: &mut Out<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> Result<(), Malformed> {
         if cells.len() != header.width {
             return Err(Malformed::WrongColumns);
@@ -121,8 +121,8 @@ impl Csv {
         let time =
             |at: usize| parse_time(cells[at].trim(), self.precision).ok_or(Malformed::BadTime);
         let (start_us, end_us) = match header.times {
-            Times::Points(at) => (time(at)?, 0),
-            Times::Intervals(start, end) => (time(start)?, time(end)?),
+            TimeColumns::Points(at) => (time(at)?, 0),
+            TimeColumns::Intervals(start, end) => (time(start)?, time(end)?),
         };
         let kind = self.kind(header.times);
         for (at, column) in &header.values {
@@ -132,10 +132,10 @@ impl Csv {
             }
             let update = match (Number::parse(text), header.times) {
                 (None, _) => Err(Malformed::NotANumber.into()),
-                (Some(number), Times::Points(_)) => {
+                (Some(number), TimeColumns::Points(_)) => {
                     number.point(kind, start_us).map_err(Reason::from)
                 }
-                (Some(number), Times::Intervals(..)) => {
+                (Some(number), TimeColumns::Intervals(..)) => {
                     number.interval(kind, start_us, end_us).map_err(Reason::from)
                 }
             };
@@ -160,7 +160,7 @@ impl Csv {
         header: &Header,
         cells: &[Cow<'_, str>],
         field: &str,
-        out: &mut Out<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> Result<Series, Malformed> {
         let measurement =
             header.measurement.map_or(self.measurement.as_str(), |at| cells[at].trim());
@@ -182,7 +182,7 @@ impl Parser for Csv {
         Quotes::Csv(self.columns.separator)
     }
 
-    fn line(&mut self, line: &str, _: Arrival, to: &mut Out<'_>) -> Result<(), FileError> {
+    fn line(&mut self, line: &str, _: Arrival, to: &mut ParserOutput<'_>) -> Result<(), FileError> {
         let cells = split(line, self.columns.separator);
         let Some(header) = self.header.take() else {
             let cells = cells.map_err(FileError::BadHeader)?;
@@ -205,9 +205,9 @@ impl Header {
             place(name).ok_or_else(|| FileError::NoColumn(name.to_owned(), names.join(", ")))
         };
         let times = match (place(&columns.start), place(&columns.end), place(&columns.time)) {
-            (Some(start), Some(end), _) => Times::Intervals(start, end),
-            (_, _, Some(time)) => Times::Points(time),
-            _ => Times::Intervals(need(&columns.start)?, need(&columns.end)?),
+            (Some(start), Some(end), _) => TimeColumns::Intervals(start, end),
+            (_, _, Some(time)) => TimeColumns::Points(time),
+            _ => TimeColumns::Intervals(need(&columns.start)?, need(&columns.end)?),
         };
         let values = columns.values.iter().map(|name| Ok((need(name)?, name.clone())));
         let values = values.collect::<Result<Vec<_>, FileError>>()?;
@@ -215,8 +215,8 @@ impl Header {
         let field = place(&columns.field).filter(|_| values.len() == 1);
         let taken = |at: usize| {
             let times = match times {
-                Times::Points(time) => at == time,
-                Times::Intervals(start, end) => at == start || at == end,
+                TimeColumns::Points(time) => at == time,
+                TimeColumns::Intervals(start, end) => at == start || at == end,
             };
             times
                 || values.iter().any(|(v, _)| *v == at)
@@ -269,7 +269,7 @@ fn unquote(quoted: &str) -> Result<(Cow<'_, str>, &str), Malformed> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Parsed;
+    use super::super::ParsedLine;
     use super::super::tests::read;
     use super::*;
     use crate::Book;
@@ -359,9 +359,9 @@ mod tests {
     #[test]
     fn a_header_without_what_is_needed_is_an_error() {
         let error = |header: &str| {
-            let (mut book, mut parsed) = (Book::new(1), Parsed::default());
+            let (mut book, mut parsed) = (Book::new(1), ParsedLine::default());
             let limits = &series::Limits::DEFAULT;
-            let mut out = Out { book: &mut book, parsed: &mut parsed, limits };
+            let mut out = ParserOutput { book: &mut book, parsed: &mut parsed, limits };
             let mut csv = Csv::new(Columns::default(), "m", None, Precision::Seconds);
             let arrival = Arrival { now_us: 0, at_us: None };
             csv.line(header, arrival, &mut out).unwrap_err().to_string()

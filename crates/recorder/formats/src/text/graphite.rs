@@ -7,7 +7,7 @@
 
 use series::Kind;
 
-use super::{Out, Parser, is_of_points};
+use super::{Parser, ParserOutput, is_of_points};
 use crate::name::FIELD;
 use crate::time::decimal_seconds;
 use crate::{Arrival, FileError, Malformed, Number, Reason, Series, SeriesName, Update};
@@ -31,7 +31,7 @@ impl Graphite {
         &mut self,
         line: &str,
         arrival: Arrival,
-        out: &mut Out<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> Result<(Series, Update), Reason> {
         let mut fields = line.split_ascii_whitespace();
         let (Some(path), Some(value), Some(time), None) =
@@ -51,7 +51,7 @@ impl Graphite {
         &mut self,
         line: &str,
         arrival: Arrival,
-        out: &mut Out<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> Option<(Series, Number, i64)> {
         let (series, rest) = out.book.expected_in(line)?;
         let before_latest = rest.strip_suffix(self.latest.0.as_str());
@@ -77,7 +77,12 @@ impl Graphite {
 }
 
 impl Parser for Graphite {
-    fn line(&mut self, line: &str, arrival: Arrival, to: &mut Out<'_>) -> Result<(), FileError> {
+    fn line(
+        &mut self,
+        line: &str,
+        arrival: Arrival,
+        to: &mut ParserOutput<'_>,
+    ) -> Result<(), FileError> {
         if let Some((series, number, at_us)) = self.expected(line, arrival, to) {
             to.put(series, number.point(self.kind, at_us));
             return Ok(());

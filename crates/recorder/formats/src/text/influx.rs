@@ -19,7 +19,7 @@
 
 use series::Kind;
 
-use super::{Out, Parser, is_of_points};
+use super::{Parser, ParserOutput, is_of_points};
 use crate::quotes::is_comment;
 use crate::{
     Arrival, FileError, LINE_MAX, Line, Lines, Malformed, Number, Precision, Quotes, Reason,
@@ -46,7 +46,7 @@ struct Field {
 
 /// The time of a line's values.
 #[derive(Clone, Copy, Debug)]
-enum When {
+enum LineTime {
     At(i64),
     Over { start_us: i64, end_us: i64 },
 }
@@ -59,7 +59,12 @@ impl Influx {
         Influx { kind, precision, key: String::new(), fields: Vec::new() }
     }
 
-    fn read(&mut self, line: &str, arrival: Arrival, out: &mut Out<'_>) -> Result<(), Reason> {
+    fn read(
+        &mut self,
+        line: &str,
+        arrival: Arrival,
+        out: &mut ParserOutput<'_>,
+    ) -> Result<(), Reason> {
         let mut scan = Scan { bytes: line.as_bytes(), at: 0 };
         let head = scan.head()?;
         self.fields.clear();
@@ -80,7 +85,7 @@ impl Influx {
                 continue;
             }
             numbers += 1;
-            let update = Value::parse(value)?.update(self.kind, when)?;
+            let update = FieldValue::parse(value)?.update(self.kind, when)?;
             self.key.clear();
             self.key.extend([head, "\n", key]);
             let series = out.book.number_of_text(&self.key, || {
@@ -102,7 +107,12 @@ impl Influx {
         }
     }
 
-    fn when(&self, line: &str, time: (usize, usize), arrival: Arrival) -> Result<When, Malformed> {
+    fn when(
+        &self,
+        line: &str,
+        time: (usize, usize),
+        arrival: Arrival,
+    ) -> Result<LineTime, Malformed> {
         let at_us = match &line[time.0..time.1] {
             "" => None,
             time => Some(self.time(time)?),
@@ -118,11 +128,11 @@ impl Influx {
             *known = Some(self.time(value.strip_suffix(['i', 'u']).unwrap_or(value))?);
         }
         match (start_us, end_us) {
-            (None, None) => Ok(When::At(at_us.unwrap_or_else(|| arrival.or_now_us()))),
+            (None, None) => Ok(LineTime::At(at_us.unwrap_or_else(|| arrival.or_now_us()))),
             (None, Some(_)) => Err(Malformed::BadTime),
             (Some(start_us), end_us) => {
                 let end_us = end_us.or(at_us).unwrap_or_else(|| arrival.or_now_us());
-                Ok(When::Over { start_us, end_us })
+                Ok(LineTime::Over { start_us, end_us })
             }
         }
     }
@@ -138,7 +148,12 @@ impl Parser for Influx {
         Quotes::Influx
     }
 
-    fn line(&mut self, line: &str, arrival: Arrival, to: &mut Out<'_>) -> Result<(), FileError> {
+    fn line(
+        &mut self,
+        line: &str,
+        arrival: Arrival,
+        to: &mut ParserOutput<'_>,
+    ) -> Result<(), FileError> {
         if let Err(reason) = self.read(line.trim_start_matches(' '), arrival, to) {
             to.refuse(reason);
         }
@@ -410,16 +425,16 @@ fn unescape(text: &str, escaped: &[u8]) -> String {
 
 /// A numeric value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Value {
+struct FieldValue {
     number: Number,
     /// Whether it was written as an integer, and so is a count over an interval.
     integer: bool,
 }
 
-impl Value {
-    fn parse(text: &str) -> Result<Value, Malformed> {
-        let number = |number| Value { number, integer: false };
-        let integer = |number| Value { number, integer: true };
+impl FieldValue {
+    fn parse(text: &str) -> Result<FieldValue, Malformed> {
+        let number = |number| FieldValue { number, integer: false };
+        let integer = |number| FieldValue { number, integer: true };
         match text {
             "t" | "T" | "true" | "True" | "TRUE" => return Ok(number(Number::Signed(1))),
             "f" | "F" | "false" | "False" | "FALSE" => return Ok(number(Number::Signed(0))),
@@ -444,10 +459,10 @@ impl Value {
         value.ok_or(Malformed::NotANumber)
     }
 
-    fn update(self, kind: Kind, when: When) -> Result<Update, Reason> {
+    fn update(self, kind: Kind, when: LineTime) -> Result<Update, Reason> {
         let update = match when {
-            When::At(at_us) => self.number.point(kind, at_us)?,
-            When::Over { start_us, end_us } => {
+            LineTime::At(at_us) => self.number.point(kind, at_us)?,
+            LineTime::Over { start_us, end_us } => {
                 let kind = if self.integer { Kind::Count } else { Kind::Level };
                 self.number.interval(kind, start_us, end_us)?
             }

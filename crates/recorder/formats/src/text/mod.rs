@@ -22,12 +22,17 @@ use crate::{Arrival, Book, FileError, Line, Malformed, Quotes, Reason, Series, U
 /// A parser for the lines of one stream, in order.
 pub trait Parser: fmt::Debug {
     /// Parses a line that is neither empty nor a comment. Values that depend on earlier lines are
-    /// only recorded in [`Parsed::held`] and applied later.
+    /// only recorded in [`ParsedLine::held`] and applied later.
     ///
     /// # Errors
     /// [`FileError`] if the stream cannot be parsed at all. A problem with a line is a [`Reason`]
     /// in `to`.
-    fn line(&mut self, line: &str, arrival: Arrival, to: &mut Out<'_>) -> Result<(), FileError>;
+    fn line(
+        &mut self,
+        line: &str,
+        arrival: Arrival,
+        to: &mut ParserOutput<'_>,
+    ) -> Result<(), FileError>;
 
     /// How texts that may span several lines are quoted.
     fn quotes(&self) -> Quotes {
@@ -35,7 +40,7 @@ pub trait Parser: fmt::Debug {
     }
 
     /// Applies a line's held values: all of them, or none with a [`Reason`] in `to`.
-    fn take(&mut self, held: &[Held], to: &mut Parsed) {
+    fn take(&mut self, held: &[Held], to: &mut ParsedLine) {
         let _ = (held, to);
     }
 
@@ -45,7 +50,7 @@ pub trait Parser: fmt::Debug {
     }
 
     /// Emits what is still held, at the end of the stream.
-    fn flush(&mut self, to: &mut Parsed) {
+    fn flush(&mut self, to: &mut ParsedLine) {
         let _ = to;
     }
 
@@ -62,16 +67,16 @@ pub trait Parser: fmt::Debug {
 
 /// The output of a parser.
 #[derive(Debug)]
-pub struct Out<'a> {
+pub struct ParserOutput<'a> {
     /// The series, by number.
     pub book: &'a mut Book,
     /// The parsed content.
-    pub parsed: &'a mut Parsed,
+    pub parsed: &'a mut ParsedLine,
     /// The horizons.
     pub limits: &'a Limits,
 }
 
-impl Out<'_> {
+impl ParserOutput<'_> {
     /// Adds an update, or the reason for refusing it.
     #[inline]
     pub(crate) fn put(&mut self, series: Series, update: Result<Update, impl Into<Reason>>) {
@@ -89,7 +94,7 @@ impl Out<'_> {
 
 /// The content of a line: updates, or the reasons why the whole line is refused.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Parsed {
+pub struct ParsedLine {
     /// The updates, in the order of the line.
     pub updates: Vec<(Series, Update)>,
     /// Values that [`Reader::take`] adds to windows and gauges, in the order of the line.
@@ -104,7 +109,7 @@ pub struct Parsed {
     pub texts: u64,
 }
 
-impl Parsed {
+impl ParsedLine {
     fn clear(&mut self) {
         self.updates.clear();
         self.held.clear();
@@ -152,13 +157,13 @@ pub struct Reader {
     parser: Box<dyn Parser>,
     book: Book,
     limits: Limits,
-    parsed: Parsed,
+    parsed: ParsedLine,
 }
 
 impl Reader {
     /// A reader with `parser`, for at most `series_max` series.
     pub fn new(parser: Box<dyn Parser>, limits: Limits, series_max: usize) -> Reader {
-        Reader { parser, book: Book::new(series_max), limits, parsed: Parsed::default() }
+        Reader { parser, book: Book::new(series_max), limits, parsed: ParsedLine::default() }
     }
 
     /// The series seen so far.
@@ -175,7 +180,7 @@ impl Reader {
     ///
     /// # Errors
     /// Those of [`Reader::read`].
-    pub fn line(&mut self, line: Line<'_>, arrival: Arrival) -> Result<&Parsed, FileError> {
+    pub fn line(&mut self, line: Line<'_>, arrival: Arrival) -> Result<&ParsedLine, FileError> {
         self.read(line, arrival)?;
         if !self.parsed.held.is_empty() {
             let held = std::mem::take(&mut self.parsed.held);
@@ -188,7 +193,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`FileError`] if the stream cannot be parsed at all.
-    pub fn read(&mut self, line: Line<'_>, arrival: Arrival) -> Result<&Parsed, FileError> {
+    pub fn read(&mut self, line: Line<'_>, arrival: Arrival) -> Result<&ParsedLine, FileError> {
         self.parsed.clear();
         if line.too_long {
             if line.last {
@@ -207,7 +212,7 @@ impl Reader {
             Ok(text) if text.trim_ascii().is_empty() => {}
             Ok(text) => {
                 let (book, parsed, limits) = (&mut self.book, &mut self.parsed, &self.limits);
-                let mut out = Out { book, parsed, limits };
+                let mut out = ParserOutput { book, parsed, limits };
                 self.parser.line(text, arrival, &mut out)?;
                 self.admit(arrival);
                 self.parsed.settle();
@@ -217,14 +222,14 @@ impl Reader {
     }
 
     /// Applies a line's held values, all or none.
-    pub fn take(&mut self, held: &[Held]) -> &Parsed {
+    pub fn take(&mut self, held: &[Held]) -> &ParsedLine {
         self.parsed.clear();
         self.parser.take(held, &mut self.parsed);
         &self.parsed
     }
 
     /// What the arrival of a message, of this or of another format, closes.
-    pub fn pass(&mut self, now_us: i64) -> &Parsed {
+    pub fn pass(&mut self, now_us: i64) -> &ParsedLine {
         self.parsed.clear();
         if let Some(windows) = self.parser.windows() {
             windows.pass(now_us, &mut self.parsed);
@@ -234,7 +239,7 @@ impl Reader {
 
     /// Emits the current values of open windows, and forgets them: later values of their time are
     /// added to what was emitted, and do not replace it.
-    pub fn cut(&mut self) -> &Parsed {
+    pub fn cut(&mut self) -> &ParsedLine {
         self.parsed.clear();
         if let Some(windows) = self.parser.windows() {
             windows.cut(&mut self.parsed);
@@ -263,7 +268,7 @@ impl Reader {
     }
 
     /// What is still held. If the stream continues later, this is replaced by the final values.
-    pub fn flush(&mut self) -> &Parsed {
+    pub fn flush(&mut self) -> &ParsedLine {
         self.parsed.clear();
         self.parser.flush(&mut self.parsed);
         &self.parsed
@@ -271,7 +276,7 @@ impl Reader {
 
     /// Refuses a line if part of it is beyond the horizons.
     fn admit(&mut self, arrival: Arrival) {
-        let Parsed { updates, reasons, .. } = &mut self.parsed;
+        let ParsedLine { updates, reasons, .. } = &mut self.parsed;
         let beyond = |(_, update): &(Series, Update)| {
             update.within(&self.limits, arrival.now_us).err().map(Reason::from)
         };
@@ -311,7 +316,7 @@ pub(crate) mod tests {
         shown
     }
 
-    fn show(reader: &Reader, parsed: &Parsed) -> Vec<String> {
+    fn show(reader: &Reader, parsed: &ParsedLine) -> Vec<String> {
         let given = parsed.windows.iter().flat_map(|windowed| {
             let taken_back =
                 windowed.instead.map(|update| ("taken back: ", windowed.series, update));

@@ -32,7 +32,7 @@ use series::{COUNT_MAX, Kind, Refusal, Step};
 
 use super::graphite::tagged;
 use super::window::{Addend, Item, TIMER_COUNT, TIMER_LEVELS, Timer, Windows};
-use super::{Held, Out, Parsed, Parser};
+use super::{Held, ParsedLine, Parser, ParserOutput};
 use crate::name::FIELD;
 use crate::time::decimal_seconds;
 use crate::{Arrival, FileError, Malformed, Number, Reason, Series, Update};
@@ -117,7 +117,12 @@ impl Statsd {
     }
 
     /// Records the values of a metric as held.
-    fn metric(&mut self, metric: &Metric<'_>, at_us: i64, out: &mut Out<'_>) -> Result<(), Reason> {
+    fn metric(
+        &mut self,
+        metric: &Metric<'_>,
+        at_us: i64,
+        out: &mut ParserOutput<'_>,
+    ) -> Result<(), Reason> {
         for value in metric.values.split(':') {
             if value.is_empty() {
                 return Err(Malformed::NoValue.into());
@@ -140,7 +145,7 @@ impl Statsd {
         &mut self,
         metric: &Metric<'_>,
         value: &str,
-        out: &mut Out<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> Result<Item, Reason> {
         let number = finite(value)?;
         let addend = match number {
@@ -160,7 +165,7 @@ impl Statsd {
         &mut self,
         metric: &Metric<'_>,
         value: &str,
-        out: &mut Out<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> Result<Item, Reason> {
         let relative = value.starts_with(['+', '-']);
         let value = finite(value)?.as_f64();
@@ -171,7 +176,7 @@ impl Statsd {
         &mut self,
         metric: &Metric<'_>,
         value: &str,
-        out: &mut Out<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> Result<Item, Reason> {
         let value = finite(value)?.as_f64();
         if value.abs() > series::LEVEL_MAX || 1.0 / metric.rate >= self.count_max() {
@@ -207,7 +212,7 @@ impl Statsd {
         &mut self,
         metric: &Metric<'_>,
         field: &str,
-        out: &mut Out<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> Result<Series, Malformed> {
         self.key.clear();
         self.key.extend([metric.key, "\n", metric.tags, "\n", field]);
@@ -224,7 +229,12 @@ impl Statsd {
 }
 
 impl Parser for Statsd {
-    fn line(&mut self, line: &str, arrival: Arrival, to: &mut Out<'_>) -> Result<(), FileError> {
+    fn line(
+        &mut self,
+        line: &str,
+        arrival: Arrival,
+        to: &mut ParserOutput<'_>,
+    ) -> Result<(), FileError> {
         let line = line.trim_ascii();
         let (before, line) = if self.is_live { (None, line) } else { captured(line) };
         let metrics = match metrics(line) {
@@ -250,7 +260,7 @@ impl Parser for Statsd {
         Ok(())
     }
 
-    fn take(&mut self, held: &[Held], to: &mut Parsed) {
+    fn take(&mut self, held: &[Held], to: &mut ParsedLine) {
         match self.levels(held).and_then(|levels| Ok((levels, self.windows.admit(held)?))) {
             Err(reason) => to.reasons.push(reason),
             Ok((levels, ())) => {
@@ -270,7 +280,7 @@ impl Parser for Statsd {
         true
     }
 
-    fn flush(&mut self, to: &mut Parsed) {
+    fn flush(&mut self, to: &mut ParsedLine) {
         self.windows.flush(to);
     }
 

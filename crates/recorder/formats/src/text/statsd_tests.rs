@@ -207,7 +207,7 @@ fn live(lines: &[(i64, &str)]) -> Vec<String> {
         100,
     );
     let mut shown = Vec::new();
-    let mut show = |parsed: &Parsed| {
+    let mut show = |parsed: &ParsedLine| {
         shown.extend(parsed.reasons.iter().map(|reason| format!("! {}", reason.name())));
         for windowed in &parsed.windows {
             let count = |update: crate::Update| match update.what {

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use series::{Amount, COUNT_MAX, Kind, Refusal, Step};
 
-use super::Parsed;
+use super::ParsedLine;
 use crate::{Malformed, Reason, Series, Update};
 
 /// The field of timers that counts.
@@ -191,12 +191,12 @@ pub struct Windows {
     /// The message that is being read.
     mark: Mark,
     /// The fraction carried over to a series' next window, if any: counts are whole.
-    owed: Owed,
+    owed: OwedFractions,
     /// Approximate bytes of the open windows.
     bytes: usize,
 }
 
-type Owed = BTreeMap<Series, f64>;
+type OwedFractions = BTreeMap<Series, f64>;
 
 #[derive(Debug)]
 struct Window {
@@ -204,7 +204,7 @@ struct Window {
     first: Mark,
     counts: BTreeMap<Series, Sum>,
     /// By the series of the count.
-    times: BTreeMap<Series, Times>,
+    times: BTreeMap<Series, TimerValues>,
     sets: BTreeMap<Series, HashSet<Box<str>>>,
     /// What it emitted while it was open, ordered by series; `None` if that was [not
     /// recorded](Windows::not_given).
@@ -222,7 +222,7 @@ struct Sum {
 }
 
 #[derive(Debug)]
-struct Times {
+struct TimerValues {
     timer: Timer,
     /// Number of values.
     n: Sum,
@@ -246,7 +246,7 @@ impl Windows {
             closed_us,
             arrived_us: None,
             mark: START,
-            owed: Owed::new(),
+            owed: OwedFractions::new(),
             bytes: 0,
         }
     }
@@ -270,7 +270,7 @@ impl Windows {
 
     /// Closes the windows that are over when a message arrives, of any format; all of them if the
     /// clock was set back from a time that was wrong, so that the next ones begin at the right time.
-    pub(super) fn pass(&mut self, now_us: i64, out: &mut Parsed) {
+    pub(super) fn pass(&mut self, now_us: i64, out: &mut ParsedLine) {
         let start_us = self.length.slot_of(now_us);
         let arrived_us = self.arrived_us.replace(now_us);
         if !self.is_used() {
@@ -289,7 +289,7 @@ impl Windows {
 
     /// Emits the current values of open windows, and forgets them: what follows in their time is
     /// added to it, like the values of another sender. Counts stay exact.
-    pub(super) fn cut(&mut self, out: &mut Parsed) {
+    pub(super) fn cut(&mut self, out: &mut ParsedLine) {
         for (start_us, mut window) in std::mem::take(&mut self.open) {
             window.give(start_us, self.length, &mut self.owed, out);
         }
@@ -392,7 +392,7 @@ impl Windows {
     }
 
     /// Applies an admitted value, and emits what closes.
-    pub(super) fn take(&mut self, held: &Held, out: &mut Parsed) {
+    pub(super) fn take(&mut self, held: &Held, out: &mut ParsedLine) {
         let start_us = self.length.slot_of(held.at_us);
         if start_us > self.newest_us {
             self.newest_us = start_us;
@@ -420,7 +420,7 @@ impl Windows {
         newest_us.saturating_sub(windows_us.saturating_add(late_us))
     }
 
-    fn close_before(&mut self, limit_us: i64, out: &mut Parsed) {
+    fn close_before(&mut self, limit_us: i64, out: &mut ParsedLine) {
         self.closed_us = self.closed_us.max(limit_us);
         let mut is_changed = false;
         while let Some(mut entry) = self.open.first_entry() {
@@ -438,7 +438,7 @@ impl Windows {
 
     /// Emits the current values of open windows, which stay open. Those before the first window that
     /// has changed are the same as when they were last emitted.
-    pub(super) fn flush(&mut self, out: &mut Parsed) {
+    pub(super) fn flush(&mut self, out: &mut ParsedLine) {
         let mut owed = self.owed.clone();
         let mut is_changed = false;
         for (start_us, window) in &mut self.open {
@@ -475,7 +475,8 @@ impl Window {
                 self.counts.entry(*series).or_default().add(*addend);
             }
             Item::Time { timer, value, rate } => {
-                let times = self.times.entry(timer.count).or_insert_with(|| Times::new(*timer));
+                let times =
+                    self.times.entry(timer.count).or_insert_with(|| TimerValues::new(*timer));
                 let before = times.values.len();
                 times.add(*value, *rate, room);
                 let after = times.values.len();
@@ -503,7 +504,7 @@ impl Window {
     }
 
     /// Its value for each series, in their order.
-    fn results(&mut self, owed: &mut Owed) -> Vec<(Series, Option<Amount>)> {
+    fn results(&mut self, owed: &mut OwedFractions) -> Vec<(Series, Option<Amount>)> {
         let most =
             self.counts.len() + self.times.len() * (1 + TIMER_LEVELS.len()) + self.sets.len();
         let mut results = Vec::with_capacity(most);
@@ -520,7 +521,13 @@ impl Window {
     }
 
     /// Emits what differs from what was emitted before.
-    fn give(&mut self, start_us: i64, length: Step, owed: &mut Owed, out: &mut Parsed) {
+    fn give(
+        &mut self,
+        start_us: i64,
+        length: Step,
+        owed: &mut OwedFractions,
+        out: &mut ParsedLine,
+    ) {
         let results = self.results(owed);
         let end_us = start_us.saturating_add(length.us());
         // Admitted values fit a count and a level, so nothing is dropped here.
@@ -549,7 +556,7 @@ impl Window {
 
 impl Sum {
     /// The whole part; the rest is carried over to the series' next window.
-    fn carry(self, series: Series, owed: &mut Owed) -> i64 {
+    fn carry(self, series: Series, owed: &mut OwedFractions) -> i64 {
         let part = self.part + owed.remove(&series).unwrap_or_default();
         // Rounded, so that 10 × 0.1 is 1 although it is slightly less in doubles; half upwards, so
         // that the carried rest never makes a count negative.
@@ -568,9 +575,9 @@ impl Sum {
     }
 }
 
-impl Times {
-    fn new(timer: Timer) -> Times {
-        Times {
+impl TimerValues {
+    fn new(timer: Timer) -> TimerValues {
+        TimerValues {
             timer,
             n: Sum::default(),
             sum: 0.0,

@@ -1,16 +1,19 @@
 //! Functions that change names.
 
-use super::Found;
+use super::FunctionResult;
 use super::arguments::{Arguments, NodeOrTag};
 use crate::parse::first_path;
 use crate::{Aggregation, Series};
 
-pub(super) fn alias(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn alias(arguments: &mut Arguments<'_>) -> FunctionResult {
     let name = arguments.required_text(1)?;
     named(arguments, |_| name.clone())
 }
 
-pub(super) fn named(arguments: &mut Arguments<'_>, of: impl Fn(&Series) -> String) -> Found {
+pub(super) fn named(
+    arguments: &mut Arguments<'_>,
+    of: impl Fn(&Series) -> String,
+) -> FunctionResult {
     let mut found = arguments.series(0)?;
     for series in &mut found {
         series.name = of(series);
@@ -18,25 +21,25 @@ pub(super) fn named(arguments: &mut Arguments<'_>, of: impl Fn(&Series) -> Strin
     Ok(found)
 }
 
-pub(super) fn alias_by_node(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn alias_by_node(arguments: &mut Arguments<'_>) -> FunctionResult {
     let nodes = arguments.nodes(1)?;
     named(arguments, |series| key(series, &nodes))
 }
 
-pub(super) fn alias_by_metric(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn alias_by_metric(arguments: &mut Arguments<'_>) -> FunctionResult {
     named(arguments, |series| {
         let path = path_of(series);
         path.rsplit('.').next().unwrap_or_default().split(',').next().unwrap_or_default().to_owned()
     })
 }
 
-pub(super) fn alias_sub(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn alias_sub(arguments: &mut Arguments<'_>) -> FunctionResult {
     let search = arguments.regex(1)?;
     let replace = replacement(&arguments.required_text(2)?);
     named(arguments, |series| search.replace_all(&series.name, replace.as_str()).into_owned())
 }
 
-pub(super) fn substr(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn substr(arguments: &mut Arguments<'_>) -> FunctionResult {
     let start = arguments.number_or(1, 0.0)? as i64;
     let stop = arguments.number_or(2, 0.0)? as i64;
     named(arguments, |series| {
@@ -113,7 +116,7 @@ pub(super) fn key(series: &Series, nodes: &[NodeOrTag]) -> String {
     nodes.iter().map(part).collect::<Vec<_>>().join(".")
 }
 
-pub(super) fn cacti_style(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn cacti_style(arguments: &mut Arguments<'_>) -> FunctionResult {
     let system = arguments.text(1)?;
     let units = arguments.text(2)?;
     if system.as_deref().is_some_and(|system| !matches!(system, "si" | "binary")) {

@@ -2,10 +2,10 @@
 
 use crate::evaluate::evaluate;
 use crate::parse::Call;
-use crate::{Aggregation, Context, Expression, Function, GraphiteError, Number, Source};
+use crate::{Aggregation, Context, Expression, Function, GraphiteError, Number, SeriesSource};
 use crate::{parse_length, time};
 
-use super::{Found, Kind};
+use super::{FunctionResult, Kind};
 
 /// A number of points, or a length of time.
 pub(super) enum Size {
@@ -26,7 +26,7 @@ pub(crate) struct Arguments<'a> {
     values: Vec<Vec<&'a Expression>>,
     pub(super) call: &'a Call,
     pub(super) context: &'a Context,
-    source: &'a mut dyn Source,
+    source: &'a mut dyn SeriesSource,
 }
 
 impl<'a> Arguments<'a> {
@@ -34,7 +34,7 @@ impl<'a> Arguments<'a> {
         call: &'a Call,
         function: &'static Function,
         context: &'a Context,
-        source: &'a mut dyn Source,
+        source: &'a mut dyn SeriesSource,
     ) -> Result<Arguments<'a>, GraphiteError> {
         let wrong = |cause: String| GraphiteError::Argument { function: call.name.clone(), cause };
         let parameters = function.parameters;
@@ -82,17 +82,22 @@ impl<'a> Arguments<'a> {
     }
 
     /// The series of a parameter; those of all arguments if it takes several.
-    pub(super) fn series(&mut self, place: usize) -> Found {
+    pub(super) fn series(&mut self, place: usize) -> FunctionResult {
         self.series_in(place, self.context)
     }
 
     /// The same in another range.
-    pub(super) fn series_between(&mut self, place: usize, from_s: i64, until_s: i64) -> Found {
+    pub(super) fn series_between(
+        &mut self,
+        place: usize,
+        from_s: i64,
+        until_s: i64,
+    ) -> FunctionResult {
         let context = self.context.between(from_s, until_s);
         self.series_in(place, &context)
     }
 
-    fn series_in(&mut self, place: usize, context: &Context) -> Found {
+    fn series_in(&mut self, place: usize, context: &Context) -> FunctionResult {
         let mut all = Vec::new();
         for argument in self.values[place].clone() {
             all.extend(self.evaluated(place, argument, context)?);
@@ -100,7 +105,12 @@ impl<'a> Arguments<'a> {
         Ok(all)
     }
 
-    fn evaluated(&mut self, place: usize, argument: &Expression, context: &Context) -> Found {
+    fn evaluated(
+        &mut self,
+        place: usize,
+        argument: &Expression,
+        context: &Context,
+    ) -> FunctionResult {
         match argument {
             Expression::Path(_) | Expression::Call(_) => evaluate(argument, context, self.source),
             _ => Err(self.expected(place, "series")),
@@ -108,7 +118,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// The series for tag expressions.
-    pub(super) fn tagged(&mut self, expressions: &[crate::TagExpression]) -> Found {
+    pub(super) fn tagged(&mut self, expressions: &[crate::TagExpression]) -> FunctionResult {
         let (from_s, until_s) = (self.context.from_s, self.context.until_s);
         self.source.fetch(&crate::Selection::Tags(expressions), from_s, until_s)
     }

@@ -1,6 +1,6 @@
 //! Functions over windows and intervals of time.
 
-use super::Found;
+use super::FunctionResult;
 use super::arguments::{Arguments, Size};
 use crate::aggregation::percentile;
 use crate::number::{float, general};
@@ -54,7 +54,7 @@ pub(super) fn moving(
     how: Aggregation,
     label: &str,
     xff_place: usize,
-) -> Found {
+) -> FunctionResult {
     let xff = arguments.number(xff_place)?.map(|number| number.value);
     let (found, before_s, text, size) = with_window(arguments)?;
     limit_windows(&found, |series| points_of(&size, series))?;
@@ -75,7 +75,7 @@ pub(super) fn moving(
     Ok(moved.collect())
 }
 
-pub(super) fn moving_window(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn moving_window(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (name, how) = arguments.aggregation(2, "average")?;
     let mut letters = name.chars();
     let first = letters.next().map(|c| c.to_ascii_uppercase()).unwrap_or_default();
@@ -83,7 +83,7 @@ pub(super) fn moving_window(arguments: &mut Arguments<'_>) -> Found {
     moving(arguments, how, &label, 3)
 }
 
-pub(super) fn exponential_moving_average(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn exponential_moving_average(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (found, before_s, text, size) = with_window(arguments)?;
     let moved = found.into_iter().map(|series| {
         let (points, length) = match size {
@@ -109,7 +109,7 @@ pub(super) fn exponential_moving_average(arguments: &mut Arguments<'_>) -> Found
     Ok(moved.collect())
 }
 
-pub(super) fn stdev(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn stdev(arguments: &mut Arguments<'_>) -> FunctionResult {
     let points = arguments.count(1, 1)?.max(1);
     let tolerance = arguments.number_or(2, 0.1)?;
     let found = arguments.series(0)?;
@@ -129,7 +129,7 @@ pub(super) fn stdev(arguments: &mut Arguments<'_>) -> Found {
     Ok(found.collect())
 }
 
-pub(super) fn summarize(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn summarize(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (text, length_s) = arguments.positive_length(1)?;
     let (func, how) = arguments.aggregation(2, "sum")?;
     let to_from = arguments.is_true(3)?;
@@ -164,7 +164,7 @@ pub(super) fn summarize(arguments: &mut Arguments<'_>) -> Found {
     Ok(found.collect())
 }
 
-pub(super) fn hitcount(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn hitcount(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (text, length_s) = arguments.positive_length(1)?;
     let aligned = arguments.is_true(2)?;
     let suffix = if aligned { ", true" } else { "" };
@@ -213,7 +213,7 @@ pub(super) fn hitcount(arguments: &mut Arguments<'_>) -> Found {
     Ok(counted.collect())
 }
 
-pub(super) fn n_percentile(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn n_percentile(arguments: &mut Arguments<'_>) -> FunctionResult {
     let n = arguments.number_or(1, 0.0)?;
     if !(n > 0.0 && n <= 100.0) {
         return Err(arguments.wrong("'n' must be above 0 and at most 100"));
@@ -228,7 +228,7 @@ pub(super) fn n_percentile(arguments: &mut Arguments<'_>) -> Found {
     Ok(found.collect())
 }
 
-pub(super) fn aggregate_line(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn aggregate_line(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (_, how) = arguments.aggregation(1, "average")?;
     let keep_step = arguments.is_true(2)?;
     let context = arguments.context;

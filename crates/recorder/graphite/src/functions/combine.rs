@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Found;
+use super::FunctionResult;
 use super::alias::key;
 use super::arguments::{Arguments, NodeOrTag};
 use crate::aggregation::percentile;
 use crate::number::general;
-use crate::series::{Aligned, align};
+use crate::series::{AlignedSeries, align};
 use crate::tags::tags_of;
 use crate::{Aggregation, Series};
 
@@ -23,7 +23,7 @@ fn paths(series: &[Series]) -> String {
 }
 
 /// Seconds of each place for which one of the series at least is known, if they differ.
-fn known_of(aligned: &Aligned) -> Option<Vec<f64>> {
+fn known_of(aligned: &AlignedSeries) -> Option<Vec<f64>> {
     if aligned.series.iter().all(|series| series.known_s.is_none()) {
         return None;
     }
@@ -37,7 +37,7 @@ fn known_of(aligned: &Aligned) -> Option<Vec<f64>> {
 }
 
 /// A series with the range of aligned ones.
-fn of_aligned(aligned: &Aligned, name: &str, values: Vec<f64>) -> Series {
+fn of_aligned(aligned: &AlignedSeries, name: &str, values: Vec<f64>) -> Series {
     let series = Series::new(name, aligned.start_s, aligned.step_s, values);
     Series { end_s: aligned.end_s, ..series }
 }
@@ -56,11 +56,11 @@ pub(super) fn aggregate_series(series: Vec<Series>, how: Aggregation, label: &st
     vec![Series { tags, known_s, least_known, ..of_aligned(&aligned, &name, values) }]
 }
 
-pub(super) fn all(arguments: &mut Arguments<'_>, how: Aggregation, label: &str) -> Found {
+pub(super) fn all(arguments: &mut Arguments<'_>, how: Aggregation, label: &str) -> FunctionResult {
     Ok(aggregate_series(arguments.series(0)?, how, label))
 }
 
-pub(super) fn multiply(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn multiply(arguments: &mut Arguments<'_>) -> FunctionResult {
     let series = arguments.series(0)?;
     if series.len() == 1 {
         return Ok(series);
@@ -68,20 +68,20 @@ pub(super) fn multiply(arguments: &mut Arguments<'_>) -> Found {
     Ok(aggregate_series(series, Aggregation::Multiply, "multiply"))
 }
 
-pub(super) fn count(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn count(arguments: &mut Arguments<'_>) -> FunctionResult {
     let series = arguments.series(0)?;
     let (name, number) = (format!("countSeries({})", paths(&series)), series.len() as f64);
     let Some(aligned) = align(series) else { return Ok(Vec::new()) };
     Ok(vec![of_aligned(&aligned, &name, vec![number; aligned.count])])
 }
 
-pub(super) fn aggregate(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn aggregate(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (name, how) = arguments.aggregation(1, "average")?;
     let label = name.strip_suffix("Series").unwrap_or(&name);
     all(arguments, how, label)
 }
 
-pub(super) fn percentile_of_series(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn percentile_of_series(arguments: &mut Arguments<'_>) -> FunctionResult {
     let n = arguments.number_or(1, 0.0)?;
     if !(n > 0.0 && n <= 100.0) {
         return Err(arguments.wrong("'n' must be above 0 and at most 100"));
@@ -109,7 +109,7 @@ fn pair(a: &Series, b: &Series, name: &str, of: impl Fn(f64, f64) -> f64) -> Opt
     Some(of_aligned(&aligned, name, values))
 }
 
-pub(super) fn divide(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn divide(arguments: &mut Arguments<'_>) -> FunctionResult {
     let dividends = arguments.series(0)?;
     let divisors = arguments.series(1)?;
     let divisor = match &divisors[..] {
@@ -136,7 +136,11 @@ pub(super) fn divide(arguments: &mut Arguments<'_>) -> Found {
     Ok(quotients.collect())
 }
 
-pub(super) fn lists(arguments: &mut Arguments<'_>, label: &str, of: fn(f64, f64) -> f64) -> Found {
+pub(super) fn lists(
+    arguments: &mut Arguments<'_>,
+    label: &str,
+    of: fn(f64, f64) -> f64,
+) -> FunctionResult {
     let (first, second) = (arguments.series(0)?, arguments.series(1)?);
     if first.len() != second.len() {
         let counts =
@@ -165,7 +169,12 @@ fn groups(series: Vec<Series>, key: impl Fn(&Series) -> String) -> Vec<(String, 
     groups
 }
 
-fn grouped(series: Vec<Series>, callback: &str, how: Aggregation, nodes: &[NodeOrTag]) -> Found {
+fn grouped(
+    series: Vec<Series>,
+    callback: &str,
+    how: Aggregation,
+    nodes: &[NodeOrTag],
+) -> FunctionResult {
     let label = callback.strip_suffix("Series").unwrap_or(callback);
     let groups = groups(series, |series| key(series, nodes));
     let combined = groups.into_iter().flat_map(|(key, series)| {
@@ -175,20 +184,20 @@ fn grouped(series: Vec<Series>, callback: &str, how: Aggregation, nodes: &[NodeO
     Ok(combined.collect())
 }
 
-pub(super) fn group_by_node(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn group_by_node(arguments: &mut Arguments<'_>) -> FunctionResult {
     let mut nodes = arguments.nodes(1)?;
     nodes.truncate(1);
     let (callback, how) = arguments.aggregation(2, "average")?;
     grouped(arguments.series(0)?, &callback, how, &nodes)
 }
 
-pub(super) fn group_by_nodes(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn group_by_nodes(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (callback, how) = arguments.aggregation(1, "average")?;
     let nodes = arguments.nodes(2)?;
     grouped(arguments.series(0)?, &callback, how, &nodes)
 }
 
-pub(super) fn group_by_tags(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn group_by_tags(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (callback, how) = arguments.aggregation(1, "average")?;
     let tags = arguments.texts(2)?;
     let series = arguments.series(0)?;
@@ -225,7 +234,7 @@ pub(super) fn with_wildcards(
     arguments: &mut Arguments<'_>,
     how: Aggregation,
     label: &str,
-) -> Found {
+) -> FunctionResult {
     let nodes = arguments.nodes(1)?;
     let left_out = |place: usize| {
         nodes.iter().any(|node| matches!(node, NodeOrTag::Node(n) if *n == place as i64))
@@ -242,7 +251,7 @@ pub(super) fn with_wildcards(
     Ok(combined.collect())
 }
 
-pub(super) fn group(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn group(arguments: &mut Arguments<'_>) -> FunctionResult {
     arguments.series(0)
 }
 
@@ -251,7 +260,7 @@ fn percent(part: f64, whole: f64) -> f64 {
     quotient(part, whole) * 100.0
 }
 
-pub(super) fn as_percent(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn as_percent(arguments: &mut Arguments<'_>) -> FunctionResult {
     let nodes = arguments.nodes(2)?;
     let series = arguments.series(0)?;
     let totals = if arguments.is_series(1) { Some(arguments.series(1)?) } else { None };
@@ -343,7 +352,7 @@ fn percent_by_key(
     found
 }
 
-pub(super) fn weighted_average(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn weighted_average(arguments: &mut Arguments<'_>) -> FunctionResult {
     let nodes = arguments.nodes(2)?;
     let (averages, weights) = (arguments.series(0)?, arguments.series(1)?);
     if averages.len() != weights.len() {

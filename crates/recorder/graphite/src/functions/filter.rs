@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::Found;
+use super::FunctionResult;
 use super::arguments::Arguments;
 use crate::aggregation::percentile;
 use crate::{Aggregation, Series};
@@ -20,51 +20,55 @@ fn sorted(found: Vec<Series>, how: Aggregation, descending: bool) -> Vec<Series>
     ranked.into_iter().map(|(_, series)| series).collect()
 }
 
-pub(super) fn first(arguments: &mut Arguments<'_>, how: Aggregation, descending: bool) -> Found {
+pub(super) fn first(
+    arguments: &mut Arguments<'_>,
+    how: Aggregation,
+    descending: bool,
+) -> FunctionResult {
     let count = arguments.count(1, 1)?;
     let mut found = sorted(arguments.series(0)?, how, descending);
     found.truncate(count);
     Ok(found)
 }
 
-pub(super) fn highest(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn highest(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (_, how) = arguments.aggregation(2, "average")?;
     first(arguments, how, true)
 }
 
-pub(super) fn lowest(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn lowest(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (_, how) = arguments.aggregation(2, "average")?;
     first(arguments, how, false)
 }
 
-pub(super) fn limit(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn limit(arguments: &mut Arguments<'_>) -> FunctionResult {
     let count = arguments.count(1, 1)?;
     let mut found = arguments.series(0)?;
     found.truncate(count);
     Ok(found)
 }
 
-pub(super) fn sort_by(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn sort_by(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (_, how) = arguments.aggregation(1, "average")?;
     let descending = arguments.is_true(2)?;
     Ok(sorted(arguments.series(0)?, how, descending))
 }
 
-pub(super) fn sort_by_total(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn sort_by_total(arguments: &mut Arguments<'_>) -> FunctionResult {
     Ok(sorted(arguments.series(0)?, Aggregation::Sum, true))
 }
 
-pub(super) fn sort_by_maxima(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn sort_by_maxima(arguments: &mut Arguments<'_>) -> FunctionResult {
     Ok(sorted(arguments.series(0)?, Aggregation::Max, true))
 }
 
-pub(super) fn sort_by_minima(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn sort_by_minima(arguments: &mut Arguments<'_>) -> FunctionResult {
     let mut found = arguments.series(0)?;
     found.retain(|series| rank(series, Aggregation::Max) > 0.0);
     Ok(sorted(found, Aggregation::Min, false))
 }
 
-pub(super) fn sort_by_name(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn sort_by_name(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (natural, descending) = (arguments.is_true(1)?, arguments.is_true(2)?);
     let mut found = arguments.series(0)?;
     found.sort_by(|a, b| {
@@ -94,21 +98,25 @@ fn natural_key(name: &str) -> String {
     key
 }
 
-pub(super) fn grep(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn grep(arguments: &mut Arguments<'_>) -> FunctionResult {
     let pattern = arguments.regex(1)?;
     let mut found = arguments.series(0)?;
     found.retain(|series| pattern.is_match(&series.name));
     Ok(found)
 }
 
-pub(super) fn exclude(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn exclude(arguments: &mut Arguments<'_>) -> FunctionResult {
     let pattern = arguments.regex(1)?;
     let mut found = arguments.series(0)?;
     found.retain(|series| !pattern.is_match(&series.name));
     Ok(found)
 }
 
-pub(super) fn above(arguments: &mut Arguments<'_>, how: Aggregation, is_above: bool) -> Found {
+pub(super) fn above(
+    arguments: &mut Arguments<'_>,
+    how: Aggregation,
+    is_above: bool,
+) -> FunctionResult {
     let bound = arguments.number_or(1, 0.0)?;
     let mut found = arguments.series(0)?;
     found.retain(|series| {
@@ -118,7 +126,7 @@ pub(super) fn above(arguments: &mut Arguments<'_>, how: Aggregation, is_above: b
     Ok(found)
 }
 
-pub(super) fn most_deviant(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn most_deviant(arguments: &mut Arguments<'_>) -> FunctionResult {
     let count = arguments.count(1, 1)?;
     let mut found = arguments.series(0)?;
     found.retain(|series| series.known().next().is_some());
@@ -127,14 +135,14 @@ pub(super) fn most_deviant(arguments: &mut Arguments<'_>) -> Found {
     Ok(found)
 }
 
-pub(super) fn unique(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn unique(arguments: &mut Arguments<'_>) -> FunctionResult {
     let mut seen = HashSet::new();
     let mut found = arguments.series(0)?;
     found.retain(|series| seen.insert(series.name.clone()));
     Ok(found)
 }
 
-pub(super) fn remove_empty_series(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn remove_empty_series(arguments: &mut Arguments<'_>) -> FunctionResult {
     let xff = arguments.number_or(1, 0.0)?;
     let mut found = arguments.series(0)?;
     found.retain(|series| {
@@ -144,13 +152,16 @@ pub(super) fn remove_empty_series(arguments: &mut Arguments<'_>) -> Found {
     Ok(found)
 }
 
-pub(super) fn fallback_series(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn fallback_series(arguments: &mut Arguments<'_>) -> FunctionResult {
     let found = arguments.series(0)?;
     if found.is_empty() { arguments.series(1) } else { Ok(found) }
 }
 
 /// Removes the values that `is_kept` rejects.
-pub(super) fn kept(arguments: &mut Arguments<'_>, is_kept: impl Fn(f64, f64) -> bool) -> Found {
+pub(super) fn kept(
+    arguments: &mut Arguments<'_>,
+    is_kept: impl Fn(f64, f64) -> bool,
+) -> FunctionResult {
     let bound = arguments.number_or(1, 0.0)?;
     let function = arguments.call.name.clone();
     let found = arguments.series(0)?.into_iter().map(|series| {
@@ -163,7 +174,7 @@ pub(super) fn kept(arguments: &mut Arguments<'_>, is_kept: impl Fn(f64, f64) -> 
 pub(super) fn beyond_percentile(
     arguments: &mut Arguments<'_>,
     is_kept: fn(&f64, &f64) -> bool,
-) -> Found {
+) -> FunctionResult {
     let n = arguments.number_or(1, 0.0)?;
     let function = arguments.call.name.clone();
     let found = arguments.series(0)?.into_iter().map(|series| {

@@ -1,6 +1,6 @@
 //! Holt-Winters forecasts: level, slope and season, with the constants that Graphite uses.
 
-use super::Found;
+use super::FunctionResult;
 use super::arguments::Arguments;
 use crate::{GraphiteError, Series};
 
@@ -117,14 +117,14 @@ impl Forecast {
     }
 }
 
-pub(super) fn holt_winters_forecast(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn holt_winters_forecast(arguments: &mut Arguments<'_>) -> FunctionResult {
     let forecasts = forecasts(arguments, 1)?;
     let named =
         |forecast: &Forecast| forecast.named("holtWintersForecast", forecast.predictions.clone());
     Ok(forecasts.iter().map(named).collect())
 }
 
-pub(super) fn holt_winters_confidence_bands(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn holt_winters_confidence_bands(arguments: &mut Arguments<'_>) -> FunctionResult {
     let delta = arguments.number_or(1, 3.0)?;
     let bands = forecasts(arguments, 2)?.into_iter().flat_map(|forecast| {
         let (lower, upper) = forecast.bounds(delta);
@@ -136,7 +136,7 @@ pub(super) fn holt_winters_confidence_bands(arguments: &mut Arguments<'_>) -> Fo
     Ok(bands.collect())
 }
 
-pub(super) fn holt_winters_aberration(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn holt_winters_aberration(arguments: &mut Arguments<'_>) -> FunctionResult {
     let delta = arguments.number_or(1, 3.0)?;
     let found = forecasts(arguments, 2)?.into_iter().map(|forecast| {
         let (lower, upper) = forecast.bounds(delta);

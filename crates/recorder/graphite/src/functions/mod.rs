@@ -16,7 +16,7 @@ pub use table::FUNCTIONS;
 use crate::{GraphiteError, Series};
 
 /// A result of a function.
-pub(crate) type Found = Result<Vec<Series>, GraphiteError>;
+pub(crate) type FunctionResult = Result<Vec<Series>, GraphiteError>;
 
 /// The kind of a parameter, with the name that Graphite's `/functions` gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub struct Function {
     pub description: &'static str,
     /// The parameters, in order.
     pub parameters: &'static [Parameter],
-    pub(crate) run: fn(&mut Arguments<'_>) -> Found,
+    pub(crate) run: fn(&mut Arguments<'_>) -> FunctionResult,
 }
 
 impl std::fmt::Debug for Function {

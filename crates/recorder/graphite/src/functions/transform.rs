@@ -1,6 +1,6 @@
 //! Functions that change values one by one, or with their neighbours.
 
-use super::Found;
+use super::FunctionResult;
 use super::arguments::Arguments;
 use crate::number::general;
 use crate::{Aggregation, Series};
@@ -10,7 +10,7 @@ fn each(
     found: Vec<Series>,
     name: impl Fn(&Series) -> String,
     of: impl Fn(f64) -> f64 + Copy,
-) -> Found {
+) -> FunctionResult {
     let changed = found.into_iter().map(|series| {
         let name = name(&series);
         series.mapped(of).renamed(name)
@@ -41,12 +41,12 @@ fn called_with(function: &'static str, factor: f64) -> impl Fn(&Series) -> Strin
     move |series| format!("{function}({},{})", series.name, general(factor))
 }
 
-pub(super) fn scale(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn scale(arguments: &mut Arguments<'_>) -> FunctionResult {
     let factor = arguments.number_or(1, 1.0)?;
     each(arguments.series(0)?, called_with("scale", factor), |value| value * factor)
 }
 
-pub(super) fn scale_to_seconds(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn scale_to_seconds(arguments: &mut Arguments<'_>) -> FunctionResult {
     let seconds = arguments.number_or(1, 1.0)?;
     let found = arguments.series(0)?.into_iter().map(|series| {
         let name = format!("scaleToSeconds({},{})", series.name, seconds.trunc());
@@ -56,17 +56,17 @@ pub(super) fn scale_to_seconds(arguments: &mut Arguments<'_>) -> Found {
     Ok(found.collect())
 }
 
-pub(super) fn offset(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn offset(arguments: &mut Arguments<'_>) -> FunctionResult {
     let addend = arguments.number_or(1, 0.0)?;
     each(arguments.series(0)?, called_with("offset", addend), |value| value + addend)
 }
 
-pub(super) fn add(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn add(arguments: &mut Arguments<'_>) -> FunctionResult {
     let addend = arguments.number_or(1, 0.0)?;
     each(arguments.series(0)?, called_with("add", addend), |value| value + addend)
 }
 
-pub(super) fn offset_to_zero(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn offset_to_zero(arguments: &mut Arguments<'_>) -> FunctionResult {
     let found = arguments.series(0)?.into_iter().map(|series| {
         let least = Aggregation::Min.of(series.values.iter().copied());
         let name = format!("offsetToZero({})", series.name);
@@ -75,16 +75,16 @@ pub(super) fn offset_to_zero(arguments: &mut Arguments<'_>) -> Found {
     Ok(found.collect())
 }
 
-pub(super) fn absolute(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn absolute(arguments: &mut Arguments<'_>) -> FunctionResult {
     each(arguments.series(0)?, called("absolute"), f64::abs)
 }
 
-pub(super) fn invert(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn invert(arguments: &mut Arguments<'_>) -> FunctionResult {
     let inverse = |value: f64| if value == 0.0 { f64::NAN } else { 1.0 / value };
     each(arguments.series(0)?, called("invert"), inverse)
 }
 
-pub(super) fn pow(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn pow(arguments: &mut Arguments<'_>) -> FunctionResult {
     let exponent = arguments.number_or(1, 1.0)?;
     let power = |value: f64| finite(value.powf(exponent));
     each(arguments.series(0)?, called_with("pow", exponent), power)
@@ -95,11 +95,11 @@ fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { f64::NAN }
 }
 
-pub(super) fn square_root(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn square_root(arguments: &mut Arguments<'_>) -> FunctionResult {
     each(arguments.series(0)?, called("squareRoot"), f64::sqrt)
 }
 
-pub(super) fn logarithm(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn logarithm(arguments: &mut Arguments<'_>) -> FunctionResult {
     let base = arguments.number(1)?;
     let shown = base.map_or_else(|| "10".to_owned(), |base| base.as_str());
     let base = base.map_or(10.0, |base| base.value);
@@ -118,7 +118,7 @@ pub(super) fn logarithm(arguments: &mut Arguments<'_>) -> Found {
     each(arguments.series(0)?, |series| format!("log({}, {shown})", series.name), log)
 }
 
-pub(super) fn round(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn round(arguments: &mut Arguments<'_>) -> FunctionResult {
     let precision = arguments.number(1)?.map(|number| number.value.trunc());
     let factor = 10_f64.powf(precision.unwrap_or(0.0));
     let name = |series: &Series| match precision {
@@ -141,7 +141,7 @@ fn rounded(value: f64, precision: f64, factor: f64) -> f64 {
     if scaled.is_finite() { scaled.round_ties_even() / factor } else { value }
 }
 
-pub(super) fn min_max(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn min_max(arguments: &mut Arguments<'_>) -> FunctionResult {
     let found = arguments.series(0)?.into_iter().map(|series| {
         let least = Aggregation::Min.of(series.values.iter().copied());
         let range = Aggregation::Range.of(series.values.iter().copied());
@@ -155,14 +155,14 @@ pub(super) fn min_max(arguments: &mut Arguments<'_>) -> Found {
     Ok(found.collect())
 }
 
-pub(super) fn is_non_null(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn is_non_null(arguments: &mut Arguments<'_>) -> FunctionResult {
     let known = |series: &Series| -> Vec<f64> {
         series.values.iter().map(|value| f64::from(!value.is_nan())).collect()
     };
     Ok(whole(arguments.series(0)?, called("isNonNull"), known))
 }
 
-pub(super) fn transform_null(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn transform_null(arguments: &mut Arguments<'_>) -> FunctionResult {
     let default = arguments.number_or(1, 0.0)?;
     let references = match arguments.get(2) {
         Some(_) => arguments.series(2)?,
@@ -187,13 +187,13 @@ pub(super) fn transform_null(arguments: &mut Arguments<'_>) -> Found {
     Ok(whole(arguments.series(0)?, name, values))
 }
 
-pub(super) fn keep_last_value(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn keep_last_value(arguments: &mut Arguments<'_>) -> FunctionResult {
     let limit = arguments.count(1, usize::MAX)?;
     let values = |series: &Series| fill_gaps(&series.values, limit, |before, _, _, _| before);
     Ok(whole(arguments.series(0)?, called("keepLastValue"), values))
 }
 
-pub(super) fn interpolate(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn interpolate(arguments: &mut Arguments<'_>) -> FunctionResult {
     let limit = arguments.count(1, usize::MAX)?;
     let values = |series: &Series| {
         fill_gaps(&series.values, limit, |before, after, place, gap| match after {
@@ -232,7 +232,7 @@ fn fill_gaps(
     filled
 }
 
-pub(super) fn changed(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn changed(arguments: &mut Arguments<'_>) -> FunctionResult {
     let values = |series: &Series| {
         let mut before = f64::NAN;
         let changed = series.values.iter().map(|value| {
@@ -253,7 +253,7 @@ fn differences(series: &Series, of: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     before.zip(&series.values).map(|(before, value)| of(before, *value)).collect()
 }
 
-pub(super) fn derivative(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn derivative(arguments: &mut Arguments<'_>) -> FunctionResult {
     let values = |series: &Series| differences(series, |before, value| value - before);
     Ok(whole(arguments.series(0)?, called("derivative"), values))
 }
@@ -284,13 +284,13 @@ fn bounds(arguments: &Arguments<'_>) -> Result<(Option<f64>, Option<f64>), crate
     Ok((number(1)?, number(2)?))
 }
 
-pub(super) fn non_negative_derivative(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn non_negative_derivative(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (max, min) = bounds(arguments)?;
     let values = |series: &Series| growth(series, max, min);
     Ok(whole(arguments.series(0)?, called("nonNegativeDerivative"), values))
 }
 
-pub(super) fn per_second(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn per_second(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (max, min) = bounds(arguments)?;
     let values = |series: &Series| {
         let step_s = series.step_s as f64;
@@ -299,7 +299,7 @@ pub(super) fn per_second(arguments: &mut Arguments<'_>) -> Found {
     Ok(whole(arguments.series(0)?, called("perSecond"), values))
 }
 
-pub(super) fn integral(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn integral(arguments: &mut Arguments<'_>) -> FunctionResult {
     let values = |series: &Series| {
         let mut sum = 0.0;
         let sums = series.values.iter().map(|value| {
@@ -314,7 +314,7 @@ pub(super) fn integral(arguments: &mut Arguments<'_>) -> Found {
     Ok(whole(arguments.series(0)?, called("integral"), values))
 }
 
-pub(super) fn integral_by_interval(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn integral_by_interval(arguments: &mut Arguments<'_>) -> FunctionResult {
     let (text, length_s) = arguments.length(1)?;
     let length_s = length_s.abs();
     if length_s == 0 {
@@ -340,7 +340,7 @@ pub(super) fn integral_by_interval(arguments: &mut Arguments<'_>) -> Found {
     Ok(whole(arguments.series(0)?, name, values))
 }
 
-pub(super) fn delay(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn delay(arguments: &mut Arguments<'_>) -> FunctionResult {
     let steps = arguments.number_or(1, 0.0)?.trunc();
     let name = |series: &Series| format!("delay({},{steps})", series.name);
     let values = |series: &Series| {
@@ -352,7 +352,7 @@ pub(super) fn delay(arguments: &mut Arguments<'_>) -> Found {
     Ok(whole(arguments.series(0)?, name, values))
 }
 
-pub(super) fn time_shift(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn time_shift(arguments: &mut Arguments<'_>) -> FunctionResult {
     let mut text = arguments.required_text(1)?;
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         text.insert(0, '-');
@@ -368,7 +368,7 @@ pub(super) fn time_shift(arguments: &mut Arguments<'_>) -> Found {
     Ok(shifted.collect())
 }
 
-pub(super) fn time_slice(arguments: &mut Arguments<'_>) -> Found {
+pub(super) fn time_slice(arguments: &mut Arguments<'_>) -> FunctionResult {
     let context = arguments.context;
     let at = |text: Option<String>, otherwise_s: i64| match text {
         Some(text) => crate::parse_time(&text, context.until_s, &context.zone),

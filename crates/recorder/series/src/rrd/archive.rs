@@ -95,7 +95,7 @@ pub struct Row {
 
 /// The incomplete row of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Open {
+pub(super) struct OpenRow {
     /// The accumulated value; NaN if there is none.
     #[serde(with = "super::text")]
     gathered: f64,
@@ -105,7 +105,7 @@ pub(super) struct Open {
 
 /// Equal slots closed by one update.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Closed {
+pub(super) struct ClosedSlots {
     /// The number of the first one since the epoch.
     pub(super) first: i64,
     /// Number of slots; at least one.
@@ -116,7 +116,7 @@ pub(super) struct Closed {
 
 /// The values of the rows completed by closed slots: a first one, and then equal ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Completed {
+pub(super) struct CompletedRows {
     /// The first row's value.
     pub(super) first: f64,
     /// The value of each further row.
@@ -125,23 +125,27 @@ pub(super) struct Completed {
     pub(super) rows: i64,
 }
 
-impl Open {
+impl OpenRow {
     /// The open row at creation: the whole slots before the open one are unknown.
-    pub(super) fn at_start(open_slot: i64, archive: &Archive) -> Open {
-        Open { gathered: f64::NAN, unknown: open_slot % archive.steps }
+    pub(super) fn at_start(open_slot: i64, archive: &Archive) -> OpenRow {
+        OpenRow { gathered: f64::NAN, unknown: open_slot % archive.steps }
     }
 
     /// An open row as a dump shows it.
-    pub(super) fn resumed(gathered: f64, unknown: i64) -> Open {
-        Open { gathered, unknown }
+    pub(super) fn resumed(gathered: f64, unknown: i64) -> OpenRow {
+        OpenRow { gathered, unknown }
     }
 
     /// Adds closed slots; returns the rows that they completed.
-    pub(super) fn close(&mut self, archive: &Archive, closed: Closed) -> Option<Completed> {
+    pub(super) fn close(
+        &mut self,
+        archive: &Archive,
+        closed: ClosedSlots,
+    ) -> Option<CompletedRows> {
         let to_end = archive.steps - closed.first % archive.steps;
         if archive.steps == 1 {
             let rows = closed.slots.min(archive.rows);
-            return Some(Completed { first: closed.value, further: closed.value, rows });
+            return Some(CompletedRows { first: closed.value, further: closed.value, rows });
         }
         if closed.slots < to_end {
             self.gather(archive, closed);
@@ -151,11 +155,11 @@ impl Open {
         let beyond = closed.slots - to_end;
         self.begin(archive, closed.value, beyond % archive.steps);
         let rows = (beyond / archive.steps + 1).min(archive.rows);
-        Some(Completed { first, further: closed.value, rows })
+        Some(CompletedRows { first, further: closed.value, rows })
     }
 
     /// Adds slots that do not complete the row.
-    fn gather(&mut self, archive: &Archive, closed: Closed) {
+    fn gather(&mut self, archive: &Archive, closed: ClosedSlots) {
         let consolidation = archive.consolidation;
         if closed.value.is_nan() {
             self.unknown += closed.slots;

@@ -22,7 +22,7 @@ pub struct Rrd {
 
 /// Result of a fetch.
 #[derive(Clone, Debug)]
-pub struct Fetched {
+pub struct FetchResult {
     /// The length of each row, in microseconds.
     pub row_us: i64,
     /// The end of each row, microseconds since the epoch, with its value; NaN is unknown.
@@ -122,7 +122,7 @@ impl Rrd {
         start_us: i64,
         end_us: i64,
         resolution_us: i64,
-    ) -> Result<Fetched, FetchError> {
+    ) -> Result<FetchResult, FetchError> {
         if start_us < FIRST_US {
             return Err(FetchError::Start);
         }
@@ -144,7 +144,7 @@ impl Rrd {
             .map(|i| start_us + i * row_us)
             .map(|end_us| (end_us, self.value(chosen, (last_us - end_us) / row_us)))
             .collect();
-        Ok(Fetched { row_us, rows })
+        Ok(FetchResult { row_us, rows })
     }
 
     /// The value of the row `back` rows before the latest; NaN beyond what is kept.
@@ -204,7 +204,7 @@ fn keep(archives: &[Archive], rows: &mut [VecDeque<f64>], row: Row) {
     }
 }
 
-impl Fetched {
+impl FetchResult {
     /// The rows as `rrdtool fetch` prints them: the end in seconds, and the value.
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
         self.rows

@@ -47,6 +47,6 @@ mod text;
 
 pub use archive::{Archive, Consolidation, Row};
 pub use definition::{Definition, DefinitionError, SourceKind};
-pub use fetch::{FetchError, Fetched, Rrd, format_value};
+pub use fetch::{FetchError, FetchResult, Rrd, format_value};
 pub use reading::{Reading, ReadingError};
 pub use state::{State, UpdateError};

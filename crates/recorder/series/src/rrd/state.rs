@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::archive::{Closed, Open, or};
+use super::archive::{ClosedSlots, OpenRow, or};
 use super::definition::FIRST_US;
 use super::{Definition, DefinitionError, Reading, Row, SourceKind};
 use crate::SECOND_US;
@@ -20,7 +20,7 @@ pub struct State {
     /// Unknown microseconds of the open slot.
     unknown_us: i64,
     /// The open row of each archive.
-    open: Vec<Open>,
+    open: Vec<OpenRow>,
 }
 
 /// An update that RRDtool would refuse too.
@@ -47,7 +47,7 @@ fn seconds(us: i64) -> String {
 
 /// The part of an update that closes several slots at once.
 #[derive(Clone, Copy, Debug)]
-struct Closing {
+struct ClosingUpdate {
     /// The number of the first slot since the epoch.
     first: i64,
     /// Number of slots.
@@ -73,7 +73,7 @@ impl State {
         }
         let step_us = definition.step.us();
         let slot = start_us / step_us;
-        let open = definition.archives.iter().map(|a| Open::at_start(slot, a)).collect();
+        let open = definition.archives.iter().map(|a| OpenRow::at_start(slot, a)).collect();
         let unknown_us = start_us % step_us;
         Ok(State { last_us: start_us, last: Reading::Unknown, known: f64::NAN, unknown_us, open })
     }
@@ -88,7 +88,7 @@ impl State {
         unknown_us: i64,
         open: impl IntoIterator<Item = (f64, i64)>,
     ) -> State {
-        let open = open.into_iter().map(|(gathered, unknown)| Open::resumed(gathered, unknown));
+        let open = open.into_iter().map(|(gathered, unknown)| OpenRow::resumed(gathered, unknown));
         State { last_us, last, known, unknown_us, open: open.collect() }
     }
 
@@ -127,7 +127,7 @@ impl State {
             self.extend(amount, us);
         } else {
             let before_us = current * step_us - self.last_us;
-            let whole = Closing { first, slots: current - first, us, before_us, amount };
+            let whole = ClosingUpdate { first, slots: current - first, us, before_us, amount };
             let rest = self.close_open_slot(definition, whole, &mut sink);
             self.close(definition, rest, &mut sink);
         }
@@ -176,15 +176,15 @@ impl State {
     fn close_open_slot(
         &mut self,
         definition: &Definition,
-        whole: Closing,
+        whole: ClosingUpdate,
         sink: &mut impl FnMut(Row),
-    ) -> Closing {
+    ) -> ClosingUpdate {
         let open_us = whole.before_us % definition.step.us();
         if whole.slots < 2 || open_us == 0 {
             return whole;
         }
         let share = whole.amount * in_seconds(open_us) / in_seconds(whole.us);
-        let open = Closing {
+        let open = ClosingUpdate {
             first: whole.first,
             slots: 1,
             us: open_us,
@@ -192,7 +192,7 @@ impl State {
             amount: share,
         };
         self.close(definition, open, sink);
-        Closing {
+        ClosingUpdate {
             first: whole.first + 1,
             slots: whole.slots - 1,
             us: whole.us - open_us,
@@ -202,7 +202,7 @@ impl State {
     }
 
     /// Closes slots, and starts the next with what is beyond them.
-    fn close(&mut self, definition: &Definition, part: Closing, sink: &mut impl FnMut(Row)) {
+    fn close(&mut self, definition: &Definition, part: ClosingUpdate, sink: &mut impl FnMut(Row)) {
         let step_us = definition.step.us();
         let rate = part.amount / in_seconds(part.us);
         let unknown_before_us = if part.amount.is_nan() { part.before_us } else { 0 };
@@ -223,11 +223,11 @@ impl State {
         } else {
             (self.known, self.unknown_us) = (rate * in_seconds(after_us), 0);
         }
-        self.write(definition, Closed { first: part.first, slots: part.slots, value }, sink);
+        self.write(definition, ClosedSlots { first: part.first, slots: part.slots, value }, sink);
     }
 
     /// Adds closed slots to every archive.
-    fn write(&mut self, definition: &Definition, closed: Closed, sink: &mut impl FnMut(Row)) {
+    fn write(&mut self, definition: &Definition, closed: ClosedSlots, sink: &mut impl FnMut(Row)) {
         let end = closed.first + closed.slots;
         for (archive, (open, kept)) in self.open.iter_mut().zip(&definition.archives).enumerate() {
             let Some(completed) = open.close(kept, closed) else { continue };

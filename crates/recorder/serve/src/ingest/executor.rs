@@ -20,7 +20,7 @@ use super::journal::Group;
 use super::state::HeldJournal;
 use super::store_thread::Job;
 use super::watchdog::Watchdog;
-use super::{Answer, IngestOptions, Message, Shared, State, keys, store_thread};
+use super::{Answer, IngestOptions, Message, SharedJournal, State, keys, store_thread};
 use crate::ServeError;
 use crate::metrics::{ByWay, Metrics, Sender};
 
@@ -33,7 +33,7 @@ pub(super) fn run(
     state: &State,
     metrics: &Metrics,
     groups: &Receiver<Group>,
-    opened: &mpsc::Sender<Shared>,
+    opened: &mpsc::Sender<SharedJournal>,
 ) -> Result<(), ServeError> {
     let mut store = store::open(&options.place)?;
     retain(&mut *store, options)?;
@@ -129,7 +129,7 @@ struct Executor<'a> {
     state: &'a State,
     metrics: &'a Metrics,
     engine: Engine<Sender>,
-    journal: Shared,
+    journal: SharedJournal,
     /// Reads what waits in the journal.
     follower: Option<Follower<Folder>>,
     /// The thread that writes to the store, and the one that asks it for requests.
@@ -142,12 +142,12 @@ struct Executor<'a> {
     watchdog: Watchdog,
     hands_over: bool,
     /// Who is told when senders can be heard.
-    opened: Option<&'a mpsc::Sender<Shared>>,
+    opened: Option<&'a mpsc::Sender<SharedJournal>>,
 }
 
 /// What became of the message of an event.
 #[derive(Default)]
-struct Done {
+struct EventOutcome {
     is_again: bool,
     answer: Option<(Refused, Option<Counted>)>,
 }
@@ -238,7 +238,8 @@ impl Executor<'_> {
             let Message { format, lines, arrived, key, sender, .. } = &message;
             let (format, arrived, key) = (*format, *arrived, *key);
             let given = engine::Message { position, format, arrived, key, lines };
-            let Done { is_again, answer } = self.tell(Event::Message(given, sender), now)?;
+            let EventOutcome { is_again, answer } =
+                self.tell(Event::Message(given, sender), now)?;
             if is_again {
                 self.group.messages.push_front(message);
             } else if let Some((refused, counted)) = answer {
@@ -269,8 +270,8 @@ impl Executor<'_> {
     }
 
     /// Tells the engine of an event, and does what it wants.
-    fn tell(&mut self, event: Event<'_, Sender>, now: Now) -> Result<Done, ServeError> {
-        let (mut done, mut effects) = (Done::default(), Vec::new());
+    fn tell(&mut self, event: Event<'_, Sender>, now: Now) -> Result<EventOutcome, ServeError> {
+        let (mut done, mut effects) = (EventOutcome::default(), Vec::new());
         let (options, state) = (self.options, self.state);
         let failed = |error| failed(error, options, state);
         self.engine.step(event, now, &mut effects).map_err(failed)?;
@@ -286,7 +287,11 @@ impl Executor<'_> {
     }
 
     /// Does what the engine wants; returns what it is to be told at once.
-    fn carry_out(&self, effect: Effect<Sender>, done: &mut Done) -> Option<Event<'static, Sender>> {
+    fn carry_out(
+        &self,
+        effect: Effect<Sender>,
+        done: &mut EventOutcome,
+    ) -> Option<Event<'static, Sender>> {
         let (state, metrics) = (self.state, self.metrics);
         match effect {
             Effect::Again => done.is_again = true,

@@ -5,7 +5,7 @@ use std::sync::mpsc::SyncSender;
 
 use tokio::sync::mpsc::Receiver;
 
-use super::{Answer, Message, Shared, State};
+use super::{Answer, Message, SharedJournal, State};
 use crate::metrics::Metrics;
 use engine::Record;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ pub(super) struct Group {
 
 /// Writes messages until the last sender is gone.
 pub(super) fn run(
-    journal: &Shared,
+    journal: &SharedJournal,
     mut messages: Receiver<Message>,
     groups: &SyncSender<Group>,
     state: &State,

@@ -155,7 +155,7 @@ pub(crate) fn start(
 }
 
 /// A journal that two threads append to.
-type Shared = Arc<Mutex<Journal>>;
+type SharedJournal = Arc<Mutex<Journal>>;
 
 impl Ingest {
     /// A way in that leads nowhere: what is sent gets no answer.

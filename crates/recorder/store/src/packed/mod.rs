@@ -22,7 +22,7 @@ use std::ops::Range;
 use series::{Accumulator, Integral, SECOND_US};
 
 use doubles::Doubles;
-pub(crate) use numbers::Column;
+pub(crate) use numbers::NumberColumn;
 pub(crate) use sql::{
     SERIES_COLUMNS, no_rows, postgres_slots, sqlite_last, sqlite_numbers, sqlite_slots,
     sqlite_spans,
@@ -130,7 +130,7 @@ impl Default for Packing {
 
 /// Slots as stored: integer columns.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Packed {
+pub(crate) struct PackedSlots {
     /// Position of the first slot in the span.
     pub(crate) first: i64,
     /// Number of positions from the first slot to the last; of slots if they are scattered.
@@ -138,14 +138,14 @@ pub(crate) struct Packed {
     /// How columns are derived.
     pub(crate) shape: i64,
     /// In the order of [`NUMBERS`].
-    pub(crate) numbers: [Column; 12],
+    pub(crate) numbers: [NumberColumn; 12],
     /// In the order of [`DIVIDED`]; `None` for rests that there are not, and, before it is stored, for
     /// other columns without numbers.
     pub(crate) divisors: [Option<f64>; 8],
 }
 
 /// Slots as columns; gaps repeat the previous value, so that they cost nothing.
-struct Filled {
+struct FilledColumns {
     flags: Vec<i64>,
     covered: Vec<i64>,
     /// The stored `covered`: 0 may be represented by a flag.
@@ -158,11 +158,11 @@ struct Filled {
     last_val: Vec<f64>,
 }
 
-impl Filled {
-    fn for_places(places: usize) -> Filled {
+impl FilledColumns {
+    fn for_places(places: usize) -> FilledColumns {
         let whole = || Vec::with_capacity(places);
         let doubles = || Vec::with_capacity(places);
-        Filled {
+        FilledColumns {
             flags: whole(),
             covered: whole(),
             covered_stored: whole(),
@@ -181,12 +181,12 @@ impl Filled {
         places: Option<&[usize]>,
         slot0_us: i64,
         step_us: i64,
-    ) -> Option<Filled> {
+    ) -> Option<FilledColumns> {
         let place_of = |at: usize| match places {
             Some(places) => places.get(at).map_or(0, |place| *place as i64),
             None => at as i64,
         };
-        let mut filled = Filled::for_places(rows.len());
+        let mut filled = FilledColumns::for_places(rows.len());
         let mut before = rows.iter().flatten().next().copied()?;
         let mut bounds =
             rows.iter().flatten().find_map(|row| row.min().zip(row.max())).unwrap_or_default();
@@ -287,24 +287,24 @@ fn pack(
     places: Option<&[usize]>,
     slot0_us: i64,
     step_us: i64,
-) -> Option<Packed> {
-    let filled = Filled::new(rows, places, slot0_us, step_us)?;
+) -> Option<PackedSlots> {
+    let filled = FilledColumns::new(rows, places, slot0_us, step_us)?;
     let hints = filled.seconds(step_us);
-    let mut packed = Packed {
+    let mut packed = PackedSlots {
         first: first as i64,
         count: rows.len() as i64,
         shape: if places.is_some() { SCATTERED } else { 0 },
-        numbers: std::array::from_fn(|_| Column::default()),
+        numbers: std::array::from_fn(|_| NumberColumn::default()),
         divisors: [None; 8],
     };
-    let flags = Column::above_least(&filled.flags)?;
+    let flags = NumberColumn::above_least(&filled.flags)?;
     packed.numbers[FLAGS] = if places.is_some() { flags } else { flags.trimmed() };
-    packed.numbers[COVERED] = Column::new(&filled.covered_stored)?;
-    packed.numbers[N] = Column::new(&filled.n)?;
-    packed.numbers[LAST_AT] = Column::new(&filled.last_at)?;
+    packed.numbers[COVERED] = NumberColumn::new(&filled.covered_stored)?;
+    packed.numbers[N] = NumberColumn::new(&filled.n)?;
+    packed.numbers[LAST_AT] = NumberColumn::new(&filled.last_at)?;
     if let Some((covered, last_at)) = filled.in_seconds() {
-        packed.numbers[COVERED] = Column::new(&covered)?;
-        packed.numbers[LAST_AT] = Column::new(&last_at)?;
+        packed.numbers[COVERED] = NumberColumn::new(&covered)?;
+        packed.numbers[LAST_AT] = NumberColumn::new(&last_at)?;
         packed.shape |= WHOLE_SECONDS;
     }
 
@@ -353,17 +353,17 @@ fn with_scale(hints: &[f64; 3], near: Option<&Doubles>) -> [f64; 4] {
     [near.map_or(1.0, |near| near.divisor), a, b, c]
 }
 
-impl Packed {
+impl PackedSlots {
     /// Puts doubles into their two columns, minus the numbers of `near`.
     fn put(&mut self, at: usize, doubles: Doubles, near: Option<&Doubles>) -> Option<Doubles> {
         let divided = at - INTEGRAL;
         self.numbers[at] = match near {
-            None => Column::new(&doubles.numbers)?,
+            None => NumberColumn::new(&doubles.numbers)?,
             Some(near) => less(&doubles, near)?,
         };
         self.divisors[divided] = Some(doubles.divisor);
         if let Some((rest, divisor)) = &doubles.rest {
-            self.numbers[at + 1] = Column::near(REST_BASE, rest)?;
+            self.numbers[at + 1] = NumberColumn::near(REST_BASE, rest)?;
             self.divisors[divided + 1] = Some(*divisor);
         }
         Some(doubles)
@@ -377,11 +377,11 @@ impl Packed {
         near: Option<&Doubles>,
         bit: i64,
     ) -> Option<Doubles> {
-        let alone = Column::digits_of(doubles.numbers.iter().copied());
+        let alone = NumberColumn::digits_of(doubles.numbers.iter().copied());
         let difference = near.and_then(|near| {
             let pairs = doubles.numbers.iter().zip(&near.numbers);
             let overflows = pairs.clone().any(|(a, b)| a.checked_sub(*b).is_none());
-            if overflows { None } else { Column::digits_of(pairs.map(|(a, b)| a - b)) }
+            if overflows { None } else { NumberColumn::digits_of(pairs.map(|(a, b)| a - b)) }
         });
         // Differences of as many digits often need no base.
         let shorter = match (alone, difference) {
@@ -398,7 +398,7 @@ impl Packed {
     /// Bytes of its digits.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
-        self.numbers.iter().map(Column::bytes).sum()
+        self.numbers.iter().map(NumberColumn::bytes).sum()
     }
 
     fn number(&self, column: usize, places: &Range<usize>) -> Result<Vec<i64>, String> {
@@ -445,7 +445,7 @@ impl Packed {
     pub(crate) fn unpack(&self, stretch: &mut Stretch) -> Result<(), String> {
         let count = usize::try_from(self.count).map_err(|e| e.to_string())?;
         let places = 0..count;
-        let unpacked = Unpacked::new(self, &places)?;
+        let unpacked = UnpackedColumns::new(self, &places)?;
         let mut last_at = self.number(LAST_AT, &places)?;
         if self.is(WHOLE_SECONDS) {
             last_at.iter_mut().for_each(|us| *us = us.wrapping_mul(SECOND_US));
@@ -511,7 +511,7 @@ impl Packed {
         if places.is_empty() {
             return Ok(());
         }
-        let unpacked = Unpacked::new(self, &places)?;
+        let unpacked = UnpackedColumns::new(self, &places)?;
         sums.reserve(places.len());
         for (at, place) in places.enumerate() {
             let flags = unpacked.flags[at];
@@ -553,7 +553,7 @@ impl Packed {
 }
 
 /// The columns of some positions, without those of the last update.
-struct Unpacked {
+struct UnpackedColumns {
     flags: Vec<i64>,
     covered: Vec<i64>,
     n: Vec<i64>,
@@ -567,8 +567,8 @@ struct Unpacked {
     vmax: Vec<f64>,
 }
 
-impl Unpacked {
-    fn new(packed: &Packed, places: &Range<usize>) -> Result<Unpacked, String> {
+impl UnpackedColumns {
+    fn new(packed: &PackedSlots, places: &Range<usize>) -> Result<UnpackedColumns, String> {
         let count = usize::try_from(packed.count).map_err(|e| e.to_string())?;
         let flags = packed.numbers[FLAGS].untrimmed(count).some(count, places.clone());
         let flags = flags.ok_or("the flags of packed slots are too many")?;
@@ -594,7 +594,7 @@ impl Unpacked {
                 *vmin = rate(*integral, *covered);
             }
         }
-        Ok(Unpacked { flags, covered, n, integral, integrals, vmin, vmins, vmax })
+        Ok(UnpackedColumns { flags, covered, n, integral, integrals, vmin, vmins, vmax })
     }
 
     /// The minimum and the maximum of a position; infinite without them.
@@ -607,13 +607,13 @@ impl Unpacked {
 }
 
 /// The column of the differences between numbers.
-fn less(doubles: &Doubles, near: &Doubles) -> Option<Column> {
+fn less(doubles: &Doubles, near: &Doubles) -> Option<NumberColumn> {
     let pairs = doubles.numbers.iter().zip(&near.numbers);
     let mut differences = Vec::with_capacity(doubles.numbers.len());
     for (a, b) in pairs {
         differences.push(a.checked_sub(*b)?);
     }
-    Column::new(&differences)
+    NumberColumn::new(&differences)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ const GROUP: u64 = BASE.pow(GROUP_DIGITS as u32);
 
 /// Integers: a base, and the difference of each from it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Column {
+pub(crate) struct NumberColumn {
     /// The smallest number, or a usual base if differences from it take no more digits.
     pub(crate) base: i64,
     /// The last digit of every number, then the second last of every number, and so on. Empty if
@@ -24,28 +24,28 @@ pub(crate) struct Column {
     pub(crate) digits: Vec<u8>,
 }
 
-impl Column {
+impl NumberColumn {
     /// The column of some numbers; `None` if they are too far apart.
-    pub(crate) fn new(numbers: &[i64]) -> Option<Column> {
-        Column::near(0, numbers)
+    pub(crate) fn new(numbers: &[i64]) -> Option<NumberColumn> {
+        NumberColumn::near(0, numbers)
     }
 
     /// The same with a base that need not be stored, if differences from it take no more digits.
-    pub(crate) fn near(usual: i64, numbers: &[i64]) -> Option<Column> {
+    pub(crate) fn near(usual: i64, numbers: &[i64]) -> Option<NumberColumn> {
         let (least, greatest) = ends(numbers.iter().copied())?;
         let planes = planes(least, greatest)?;
         let is_near = least > usual && self::planes(usual, greatest) == Some(planes);
-        Some(Column::above(if is_near { usual } else { least }, planes, numbers))
+        Some(NumberColumn::above(if is_near { usual } else { least }, planes, numbers))
     }
 
-    /// The same with the smallest number as its base, for [`Column::trimmed`].
-    pub(crate) fn above_least(numbers: &[i64]) -> Option<Column> {
+    /// The same with the smallest number as its base, for [`NumberColumn::trimmed`].
+    pub(crate) fn above_least(numbers: &[i64]) -> Option<NumberColumn> {
         let (least, greatest) = ends(numbers.iter().copied())?;
-        Some(Column::above(least, planes(least, greatest)?, numbers))
+        Some(NumberColumn::above(least, planes(least, greatest)?, numbers))
     }
 
     /// The column of numbers that exceed a base by at most so many digits.
-    fn above(base: i64, planes: usize, numbers: &[i64]) -> Column {
+    fn above(base: i64, planes: usize, numbers: &[i64]) -> NumberColumn {
         let mut digits = Vec::with_capacity(planes * numbers.len());
         if planes > 0 {
             let differences = numbers.iter().map(|number| number.wrapping_sub(base).unsigned_abs());
@@ -59,7 +59,7 @@ impl Column {
             }
             push_digits(&mut digits, rests.into_iter().map(|rest| rest as u32).collect(), left);
         }
-        Column { base, digits }
+        NumberColumn { base, digits }
     }
 
     /// The number of digits of each number in the column of some numbers; `None` if there are none,
@@ -71,15 +71,15 @@ impl Column {
 
     /// The column without trailing positions that equal the smallest number, for a column of one
     /// digit per position.
-    pub(crate) fn trimmed(mut self) -> Column {
+    pub(crate) fn trimmed(mut self) -> NumberColumn {
         while self.digits.last() == Some(&1) {
             self.digits.pop();
         }
         self
     }
 
-    /// The inverse of [`Column::trimmed`].
-    pub(crate) fn untrimmed(&self, count: usize) -> Column {
+    /// The inverse of [`NumberColumn::trimmed`].
+    pub(crate) fn untrimmed(&self, count: usize) -> NumberColumn {
         let mut column = self.clone();
         if !column.digits.is_empty() && column.digits.len() < count {
             column.digits.resize(count, 1);
@@ -167,7 +167,7 @@ mod tests {
             (&[1 << 60, -(1 << 60)], 18),
         ];
         for (numbers, bytes) in cases {
-            let column = Column::new(numbers).unwrap();
+            let column = NumberColumn::new(numbers).unwrap();
             assert_eq!(column.bytes(), bytes, "{numbers:?}");
             assert_eq!(column.numbers(numbers.len()).unwrap(), numbers);
             assert!(column.digits.iter().all(|byte| (1..=127).contains(byte)));
@@ -179,7 +179,7 @@ mod tests {
         for (numbers, base) in
             [(&[1, 6, 6][..], 0), (&[30, 60], 0), (&[100, 127], 100), (&[7, 7], 7)]
         {
-            let column = Column::new(numbers).unwrap();
+            let column = NumberColumn::new(numbers).unwrap();
             assert_eq!(column.base, base, "{numbers:?}");
             assert_eq!(column.numbers(numbers.len()).unwrap(), numbers);
         }
@@ -187,24 +187,24 @@ mod tests {
 
     #[test]
     fn numbers_too_far_apart_are_not_packed() {
-        assert_eq!(Column::new(&[i64::MIN, i64::MAX]), None);
-        assert_eq!(Column::new(&[0, i64::MAX]), None);
-        assert_eq!(Column::new(&[]), None);
+        assert_eq!(NumberColumn::new(&[i64::MIN, i64::MAX]), None);
+        assert_eq!(NumberColumn::new(&[0, i64::MAX]), None);
+        assert_eq!(NumberColumn::new(&[]), None);
     }
 
     #[test]
     fn what_is_trimmed_comes_back() {
         for numbers in [&[4, 4, 4][..], &[16, 0, 0, 0], &[0, 0, 5], &[9, 4, 4]] {
-            let trimmed = Column::above_least(numbers).unwrap().trimmed();
+            let trimmed = NumberColumn::above_least(numbers).unwrap().trimmed();
             let back = trimmed.untrimmed(numbers.len()).numbers(numbers.len());
             assert_eq!(back.as_deref(), Some(numbers));
         }
-        assert_eq!(Column::above_least(&[16, 4, 4, 4]).unwrap().trimmed().bytes(), 1);
+        assert_eq!(NumberColumn::above_least(&[16, 4, 4, 4]).unwrap().trimmed().bytes(), 1);
     }
 
     #[test]
     fn digits_of_another_count_are_refused() {
-        let column = Column::new(&[1, 2, 3]).unwrap();
+        let column = NumberColumn::new(&[1, 2, 3]).unwrap();
         assert_eq!(column.numbers(2), None);
         assert_eq!(column.numbers(0), None);
     }

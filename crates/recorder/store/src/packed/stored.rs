@@ -1,6 +1,8 @@
 //! The columns of packed rows that may be NULL: what is usual is not stored.
 
-use super::{COVERED, Column, INTEGRAL, LAST_AT, LAST_VAL, N, Packed, REST_BASE, VMAX, VMIN};
+use super::{
+    COVERED, INTEGRAL, LAST_AT, LAST_VAL, N, NumberColumn, PackedSlots, REST_BASE, VMAX, VMIN,
+};
 
 /// The base of a column where it is NULL: without digits, each slot has one update, at its end, and is
 /// covered as a whole; rests are above or below 0.
@@ -36,7 +38,7 @@ fn usual_divisor(stored: &[Option<f64>; 8], place: usize) -> Option<f64> {
     others.filter_map(|column| stored[column - INTEGRAL]).next().or(Some(1.0))
 }
 
-impl Packed {
+impl PackedSlots {
     /// A packed row: the first three columns after its format, and those that may be NULL, by their places
     /// in [`NUMBERS`](super::NUMBERS) and [`DIVIDED`](super::DIVIDED).
     ///
@@ -48,8 +50,8 @@ impl Packed {
         base: impl Fn(usize) -> Result<Option<i64>, E>,
         digits: impl Fn(usize) -> Result<Option<Vec<u8>>, E>,
         divisor: impl Fn(usize) -> Result<Option<f64>, E>,
-    ) -> Result<Packed, E> {
-        let mut numbers: [Column; 12] = std::array::from_fn(|_| Column::default());
+    ) -> Result<PackedSlots, E> {
+        let mut numbers: [NumberColumn; 12] = std::array::from_fn(|_| NumberColumn::default());
         for (place, column) in numbers.iter_mut().enumerate() {
             column.digits = digits(place)?.unwrap_or_default();
             let usual = usual_base(place, !column.digits.is_empty(), step_us);
@@ -60,12 +62,12 @@ impl Packed {
             *found = divisor(place)?;
         }
         let divisors = std::array::from_fn(|place| stored[place].or(usual_divisor(&stored, place)));
-        Ok(Packed { first, count, shape, numbers, divisors })
+        Ok(PackedSlots { first, count, shape, numbers, divisors })
     }
 
     /// The base of a column, unless it is the usual one.
     pub(crate) fn stored_base(&self, place: usize, step_us: i64) -> Option<i64> {
-        let Column { base, digits } = &self.numbers[place];
+        let NumberColumn { base, digits } = &self.numbers[place];
         (*base != usual_base(place, !digits.is_empty(), step_us)).then_some(*base)
     }
 

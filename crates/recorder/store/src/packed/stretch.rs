@@ -2,7 +2,7 @@
 
 use series::{Accumulator, SlotKey};
 
-use super::{Packed, pack};
+use super::{PackedSlots, pack};
 use crate::stored_retention::{SPAN_SLOTS, StoredRetention};
 
 /// A series and lane in a span: the key of a packed row.
@@ -75,7 +75,7 @@ impl Stretch {
     }
 
     /// Packs the slots; `None` if there are none, or if they cannot be packed exactly.
-    pub(crate) fn pack(&self) -> Option<Packed> {
+    pub(crate) fn pack(&self) -> Option<PackedSlots> {
         let first = self.rows.iter().position(Option::is_some)?;
         let last = self.rows.iter().rposition(Option::is_some)?;
         let rows = self.rows.get(first..=last)?;

@@ -21,9 +21,9 @@ fn stretch(rows: &[(usize, Accumulator)]) -> Stretch {
 }
 
 /// What a table has of packed slots, unpacked.
-fn back(packed: &Packed) -> Stretch {
+fn back(packed: &PackedSlots) -> Stretch {
     let divisors = packed.stored_divisors();
-    let stored = Packed::from_stored(
+    let stored = PackedSlots::from_stored(
         [packed.first, packed.count, packed.shape],
         STEP_US,
         |place| Ok::<_, String>(packed.stored_base(place, STEP_US)),

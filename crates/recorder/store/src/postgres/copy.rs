@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::link::{Failure, OpenTransaction};
+use super::link::{OpenTransaction, TransactionFailure};
 use super::types;
 
 /// Start of a binary COPY: signature, no flags, no extension.
@@ -16,11 +16,11 @@ const SENT_AT_ONCE: usize = 1 << 20;
 
 /// Rows that are not sent yet.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct CopyRows {
     bytes: Vec<u8>,
 }
 
-impl Rows {
+impl CopyRows {
     /// Starts a row; its columns must be put next.
     pub(super) fn row(&mut self, columns: usize) {
         if self.bytes.is_empty() {
@@ -62,7 +62,7 @@ impl Rows {
         &mut self,
         session: &mut OpenTransaction<'_>,
         to: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TransactionFailure> {
         if self.bytes.is_empty() {
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl Rows {
         let sent = writer.write_all(&self.bytes);
         // A server error, which is more specific than that of the socket, is reported on finish.
         writer.finish()?;
-        sent.map_err(|error| Failure::Value(error.to_string()))?;
+        sent.map_err(|error| TransactionFailure::Value(error.to_string()))?;
         self.bytes.clear();
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use series::Lane;
 
-use super::link::{Failure, OpenTransaction};
+use super::link::{OpenTransaction, TransactionFailure};
 use crate::LaneChange;
 
 /// The table of runs.
@@ -25,12 +25,12 @@ const WRITTEN_AT_ONCE: usize = 4 << 20;
 type RunKey = (i64, i32);
 
 /// The states of a run, by series.
-type Run = BTreeMap<i64, Vec<u8>>;
+type RunStates = BTreeMap<i64, Vec<u8>>;
 
 /// Changes that are not written yet.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    runs: BTreeMap<RunKey, BTreeMap<i64, Change>>,
+    runs: BTreeMap<RunKey, BTreeMap<i64, StateChange>>,
     bytes: usize,
     /// The lanes that were not as they were when the batch was computed, as they are.
     pub(super) stale: Vec<((i64, i32), Lane)>,
@@ -38,7 +38,7 @@ pub(super) struct Lanes {
 
 /// The states of a lane before and after a batch.
 #[derive(Debug)]
-struct Change {
+struct StateChange {
     before: Vec<u8>,
     after: Vec<u8>,
 }
@@ -50,7 +50,8 @@ fn run_of(series: i64, lane: i32) -> RunKey {
 impl Lanes {
     /// Adds the change of a lane.
     pub(super) fn add(&mut self, series: i64, lane: i32, change: &LaneChange) {
-        let change = Change { before: change.before.to_bytes(), after: change.after.to_bytes() };
+        let change =
+            StateChange { before: change.before.to_bytes(), after: change.after.to_bytes() };
         self.bytes += change.before.len() + change.after.len();
         self.runs.entry(run_of(series, lane)).or_default().insert(series, change);
     }
@@ -62,7 +63,10 @@ impl Lanes {
 
     /// Writes the states of the lanes that are as they were when the batch was computed; others in
     /// the same runs stay. Returns the number of series in the replaced runs.
-    pub(super) fn write(&mut self, session: &mut OpenTransaction<'_>) -> Result<u64, Failure> {
+    pub(super) fn write(
+        &mut self,
+        session: &mut OpenTransaction<'_>,
+    ) -> Result<u64, TransactionFailure> {
         if self.runs.is_empty() {
             return Ok(0);
         }
@@ -80,7 +84,7 @@ impl Lanes {
             &[&firsts, &lanes],
         )?;
         let known = find(session, &firsts, &lanes, true)?;
-        let mut merged: BTreeMap<RunKey, Run> = known.into_iter().collect();
+        let mut merged: BTreeMap<RunKey, RunStates> = known.into_iter().collect();
         for ((first, lane), changes) in runs {
             let run = merged.entry((first, lane)).or_default();
             for (series, change) in changes {
@@ -104,7 +108,7 @@ impl Lanes {
 }
 
 /// The stored lane, if it is not the one `before`.
-fn stale(stored: Option<&Vec<u8>>, before: &Vec<u8>) -> Result<Option<Lane>, Failure> {
+fn stale(stored: Option<&Vec<u8>>, before: &Vec<u8>) -> Result<Option<Lane>, TransactionFailure> {
     if stored == Some(before) {
         return Ok(None);
     }
@@ -120,11 +124,12 @@ fn stale(stored: Option<&Vec<u8>>, before: &Vec<u8>) -> Result<Option<Lane>, Fai
 pub(super) fn states(
     session: &mut OpenTransaction<'_>,
     wanted: &[(i64, i32)],
-) -> Result<Vec<Lane>, Failure> {
+) -> Result<Vec<Lane>, TransactionFailure> {
     let keys: std::collections::BTreeSet<RunKey> =
         wanted.iter().map(|(series, lane)| run_of(*series, *lane)).collect();
     let (firsts, lanes): (Vec<i64>, Vec<i32>) = keys.into_iter().unzip();
-    let runs: BTreeMap<RunKey, Run> = find(session, &firsts, &lanes, false)?.into_iter().collect();
+    let runs: BTreeMap<RunKey, RunStates> =
+        find(session, &firsts, &lanes, false)?.into_iter().collect();
     let state = |(series, lane): &(i64, i32)| {
         let run = runs.get(&run_of(*series, *lane));
         let Some(bytes) = run.and_then(|run| run.get(series)) else { return Ok(Lane::default()) };
@@ -139,7 +144,7 @@ fn find(
     firsts: &[i64],
     lanes: &[i32],
     change: bool,
-) -> Result<Vec<(RunKey, Run)>, Failure> {
+) -> Result<Vec<(RunKey, RunStates)>, TransactionFailure> {
     let sql = format!(
         "SELECT r.first, r.lane, r.states
          FROM unnest($1::bigint[], $2::integer[]) AS w (first, lane)
@@ -156,11 +161,11 @@ fn find(
     rows.iter().map(run).collect()
 }
 
-fn broken() -> Failure {
-    Failure::Value("the points of a lane".to_owned())
+fn broken() -> TransactionFailure {
+    TransactionFailure::Value("the points of a lane".to_owned())
 }
 
-fn bytes_of(run: &Run) -> Vec<u8> {
+fn bytes_of(run: &RunStates) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(run.values().map(|state| state.len() + 3).sum());
     for (series, state) in run {
         bytes.push(series.rem_euclid(SERIES) as u8);
@@ -176,8 +181,8 @@ fn bytes_of(run: &Run) -> Vec<u8> {
 }
 
 /// The inverse of [`bytes_of`]; `None` for invalid bytes.
-fn run_from(first: i64, mut bytes: &[u8]) -> Option<Run> {
-    let mut run = Run::new();
+fn run_from(first: i64, mut bytes: &[u8]) -> Option<RunStates> {
+    let mut run = RunStates::new();
     while let [series, rest @ ..] = bytes {
         let (mut length, mut shift) = (0_usize, 0);
         bytes = rest;
@@ -207,13 +212,13 @@ mod tests {
     #[test]
     fn a_run_comes_back_from_its_bytes_and_nothing_else_does() {
         let states = [(128, vec![]), (130, vec![1]), (255, vec![7; 300])];
-        let run: Run = states.into_iter().collect();
+        let run: RunStates = states.into_iter().collect();
         let bytes = bytes_of(&run);
         assert_eq!(run_from(128, &bytes), Some(run));
         assert_eq!(run_from(128, &bytes[..bytes.len() - 1]), None);
         assert_eq!(run_from(0, &[3]), None, "a length is missing");
         assert_eq!(run_from(0, &[3, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]), None);
-        assert_eq!(run_from(0, &[]), Some(Run::new()));
+        assert_eq!(run_from(0, &[]), Some(RunStates::new()));
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl PostgresConnection {
     /// Runs `work` in a transaction, and commits if it succeeds.
     pub(super) fn transaction<T>(
         &mut self,
-        work: impl FnOnce(&mut OpenTransaction<'_>) -> Result<T, Failure>,
+        work: impl FnOnce(&mut OpenTransaction<'_>) -> Result<T, TransactionFailure>,
     ) -> Result<T, StoreError> {
         if self.abandonment.is_told() {
             return Err(StoreError::Abandoned);
@@ -92,18 +92,21 @@ impl PostgresConnection {
             return Err(StoreError::Lost { place: self.place.clone() });
         };
         let statements = &mut self.statements;
-        let done = client.transaction().map_err(Failure::Postgres).and_then(|transaction| {
-            let mut session = OpenTransaction { transaction, statements };
-            let done = work(&mut session)?;
-            session.transaction.commit()?;
-            Ok(done)
-        });
+        let done =
+            client.transaction().map_err(TransactionFailure::Postgres).and_then(|transaction| {
+                let mut session = OpenTransaction { transaction, statements };
+                let done = work(&mut session)?;
+                session.transaction.commit()?;
+                Ok(done)
+            });
         done.map_err(|failure| match failure {
             _ if self.abandonment.is_told() => StoreError::Abandoned,
-            Failure::Postgres(error) => explain(&self.place, false, &error),
-            Failure::Value(cause) => StoreError::Value { place: self.place.clone(), cause },
-            Failure::Store(error) => error,
-            Failure::GivenUp => StoreError::Busy { place: self.place.clone() },
+            TransactionFailure::Postgres(error) => explain(&self.place, false, &error),
+            TransactionFailure::Value(cause) => {
+                StoreError::Value { place: self.place.clone(), cause }
+            }
+            TransactionFailure::Store(error) => error,
+            TransactionFailure::GivenUp => StoreError::Busy { place: self.place.clone() },
         })
     }
 
@@ -125,7 +128,7 @@ impl PostgresConnection {
 }
 
 /// Why a transaction was aborted.
-pub(super) enum Failure {
+pub(super) enum TransactionFailure {
     Postgres(postgres::Error),
     Value(String),
     Store(StoreError),
@@ -133,21 +136,21 @@ pub(super) enum Failure {
     GivenUp,
 }
 
-impl From<postgres::Error> for Failure {
-    fn from(error: postgres::Error) -> Failure {
-        Failure::Postgres(error)
+impl From<postgres::Error> for TransactionFailure {
+    fn from(error: postgres::Error) -> TransactionFailure {
+        TransactionFailure::Postgres(error)
     }
 }
 
-impl From<serde_json::Error> for Failure {
-    fn from(error: serde_json::Error) -> Failure {
-        Failure::Value(error.to_string())
+impl From<serde_json::Error> for TransactionFailure {
+    fn from(error: serde_json::Error) -> TransactionFailure {
+        TransactionFailure::Value(error.to_string())
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Failure {
-        Failure::Store(error)
+impl From<StoreError> for TransactionFailure {
+    fn from(error: StoreError) -> TransactionFailure {
+        TransactionFailure::Store(error)
     }
 }
 

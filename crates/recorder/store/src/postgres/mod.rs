@@ -19,15 +19,15 @@ use std::fmt;
 
 use series::{Accumulator, Lane, SlotKey, Step, rrd};
 
-use self::link::{Failure, PostgresConnection};
+use self::link::{PostgresConnection, TransactionFailure};
 use self::packed::Way;
 use crate::plan::{Plan, RetentionChanges};
 use crate::steps::{check_present, check_released};
 use crate::store::{SEALED_AFTER_US, Source};
 use crate::stored_retention::StoredRetention;
 use crate::{
-    Abandonment, Applied, Digests, KnownTimes, Maintained, NewSeries, NotMade, Packing, Retention,
-    Selector, Series, SeriesLimit, Store, StoreError, Take, Writer,
+    Abandonment, Applied, Digests, KnownTimes, MaintenanceResult, NewSeries, NotMade, Packing,
+    Retention, Selector, Series, SeriesLimit, Store, StoreError, Take, Writer,
 };
 
 /// How often to restart a batch because partitions were missing: once to create them, and again if
@@ -63,7 +63,7 @@ const VACUUMED_AFTER: u64 = 10_000;
 
 /// Whether other processes may do the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Together {
+enum Concurrency {
     Alone,
     Shared,
 }
@@ -114,7 +114,7 @@ impl Postgres {
     /// Does a part of the upkeep in a transaction; `None` if another process does it.
     fn upkeep<T>(
         &mut self,
-        work: impl FnOnce(&mut link::OpenTransaction<'_>) -> Result<T, Failure>,
+        work: impl FnOnce(&mut link::OpenTransaction<'_>) -> Result<T, TransactionFailure>,
     ) -> Result<Option<T>, StoreError> {
         self.link.transaction(|session| match session.query_one_bool(schema::UPKEEP)? {
             true => work(session).map(Some),
@@ -129,12 +129,12 @@ impl Postgres {
         kept: &StoredRetention,
         span_us: i64,
         way: Way,
-        together: Together,
+        together: Concurrency,
     ) -> Result<Option<u64>, StoreError> {
-        let writing = packed::Writing::new(self.packing, way);
+        let writing = packed::PackedWriter::new(self.packing, way);
         let step_us = kept.step().us();
         self.link.transaction(|session| {
-            if together == Together::Alone && !session.query_one_bool(schema::UPKEEP)? {
+            if together == Concurrency::Alone && !session.query_one_bool(schema::UPKEEP)? {
                 return Ok(None);
             }
             session.transaction.query_one(schema::WRITING, &[])?;
@@ -153,10 +153,10 @@ impl Postgres {
     fn seal_while(
         &mut self,
         until_us: i64,
-        together: Together,
+        together: Concurrency,
         goes_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Maintained, StoreError> {
-        let mut done = Maintained::default();
+    ) -> Result<MaintenanceResult, StoreError> {
+        let mut done = MaintenanceResult::default();
         let mut resume = self.resume.take();
         for kept in self.link.transaction(schema::retentions)? {
             let step_us = kept.step().us();
@@ -176,13 +176,13 @@ impl Postgres {
                 }
                 if !goes_on() {
                     self.resume = Some((step_us, span_us));
-                    return Ok(Maintained { is_partial: true, ..done });
+                    return Ok(MaintenanceResult { is_partial: true, ..done });
                 }
                 let sealed =
                     self.retry(|store, way| store.seal_span(&kept, span_us, way, together))?;
                 match sealed {
                     Some(sealed) => done.sealed += sealed,
-                    None => return Ok(Maintained { is_elsewhere: true, ..done }),
+                    None => return Ok(MaintenanceResult { is_elsewhere: true, ..done }),
                 }
             }
         }
@@ -277,7 +277,7 @@ impl Postgres {
                 };
                 if plan.parts.iter().any(lacks) {
                     lacking = Some(kept);
-                    return Err(Failure::GivenUp);
+                    return Err(TransactionFailure::GivenUp);
                 }
                 write::apply(session, &plan, &changes, &kept, &mut batch)?;
                 expired += plan.expired;
@@ -415,35 +415,35 @@ impl Store for Postgres {
 
     fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {
         self.resume = None;
-        Ok(self.seal_while(until_us, Together::Shared, &mut || true)?.sealed)
+        Ok(self.seal_while(until_us, Concurrency::Shared, &mut || true)?.sealed)
     }
 
     fn maintain_while(
         &mut self,
         now_us: i64,
         goes_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Maintained, StoreError> {
-        let mut done = Maintained::default();
+    ) -> Result<MaintenanceResult, StoreError> {
+        let mut done = MaintenanceResult::default();
         if self.resume.is_none() {
             // Later parts of a round need not do it again.
             match self.upkeep(|session| schema::advance(session, now_us))? {
                 Some(made) => done.made = made,
-                None => return Ok(Maintained { is_elsewhere: true, ..done }),
+                None => return Ok(MaintenanceResult { is_elsewhere: true, ..done }),
             }
             while self.upkeep(schema::expire)? == Some(true) {
                 done.dropped += 1;
                 if !goes_on() {
-                    return Ok(Maintained { is_partial: true, ..done });
+                    return Ok(MaintenanceResult { is_partial: true, ..done });
                 }
             }
             while self.upkeep(|session| requests::pack(session, now_us))? == Some(true) {
                 if !goes_on() {
-                    return Ok(Maintained { is_partial: true, ..done });
+                    return Ok(MaintenanceResult { is_partial: true, ..done });
                 }
             }
         }
         let until_us = now_us.saturating_sub(SEALED_AFTER_US);
-        let sealed = self.seal_while(until_us, Together::Alone, goes_on)?;
-        Ok(Maintained { dropped: done.dropped, made: done.made, ..sealed })
+        let sealed = self.seal_while(until_us, Concurrency::Alone, goes_on)?;
+        Ok(MaintenanceResult { dropped: done.dropped, made: done.made, ..sealed })
     }
 }

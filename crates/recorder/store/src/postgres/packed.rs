@@ -6,11 +6,11 @@ use postgres::Row;
 use postgres::types::ToSql;
 use series::{Accumulator, Delta, SlotKey};
 
-use super::link::{Failure, OpenTransaction};
+use super::link::{OpenTransaction, TransactionFailure};
 use super::types::Time;
 use super::{copy, partition_locks, rows};
 use crate::names;
-use crate::packed::{DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
+use crate::packed::{DIVIDED, FORMAT, NUMBERS, PackedSlots, Packing, Stretch, StretchKey};
 use crate::plan::{self, Group, RetentionChanges};
 use crate::stored_retention::StoredRetention;
 
@@ -64,17 +64,22 @@ pub(super) fn indexed_between(time: &str, from: &str, until: &str) -> String {
 }
 
 /// A packed row of a step, of the columns [`selected`].
-pub(super) fn keyed(row: &Row, step_us: i64) -> Result<(StretchKey, Packed), Failure> {
+pub(super) fn keyed(
+    row: &Row,
+    step_us: i64,
+) -> Result<(StretchKey, PackedSlots), TransactionFailure> {
     let span_us = row.try_get::<_, Time>(0)?.0;
     let key = StretchKey { span_us, series: row.try_get(1)?, lane: row.try_get(2)? };
     let small = |column: usize| row.try_get::<_, i16>(column).map(i64::from);
     let format = small(3)?;
     if format != FORMAT {
-        return Err(Failure::Value(format!("format {format} of packed slots is unknown")));
+        return Err(TransactionFailure::Value(format!(
+            "format {format} of packed slots is unknown"
+        )));
     }
     let (bases, divisors) = (7, 7 + NUMBERS.len());
     let digits = divisors + DIVIDED.len();
-    let packed = Packed::from_stored(
+    let packed = PackedSlots::from_stored(
         [small(4)?, small(5)?, small(6)?],
         step_us,
         |place| row.try_get(bases + place),
@@ -85,10 +90,10 @@ pub(super) fn keyed(row: &Row, step_us: i64) -> Result<(StretchKey, Packed), Fai
 }
 
 /// The slots of a packed row of the columns [`selected`].
-fn stretch(row: &Row, kept: &StoredRetention) -> Result<Stretch, Failure> {
+fn stretch(row: &Row, kept: &StoredRetention) -> Result<Stretch, TransactionFailure> {
     let (key, packed) = keyed(row, kept.step().us())?;
     let mut stretch = Stretch::new(kept, key);
-    packed.unpack(&mut stretch).map_err(Failure::Value)?;
+    packed.unpack(&mut stretch).map_err(TransactionFailure::Value)?;
     Ok(stretch)
 }
 
@@ -133,7 +138,7 @@ pub(super) fn find(
     kept: &StoredRetention,
     keys: impl IntoIterator<Item = StretchKey>,
     change: bool,
-) -> Result<Vec<Stretch>, Failure> {
+) -> Result<Vec<Stretch>, TransactionFailure> {
     let keys = Keys::new(kept, keys);
     if keys.span.is_empty() {
         return Ok(Vec::new());
@@ -157,7 +162,7 @@ pub(super) fn of_series(
     series: &[i64],
     from_us: i64,
     until_us: i64,
-) -> Result<Vec<Stretch>, Failure> {
+) -> Result<Vec<Stretch>, TransactionFailure> {
     // A span of the range may begin before it, but not before its partition.
     let sql = format!(
         "SELECT {} FROM {} p WHERE p.series = ANY ($1::bigint[]) AND p.span >= $2 AND p.span < $3",
@@ -171,7 +176,7 @@ pub(super) fn of_series(
 
 /// What exists in a span, of any series.
 #[derive(Clone, Copy, Debug)]
-struct Present {
+struct SpanContents {
     packed: bool,
     rows: bool,
 }
@@ -189,16 +194,16 @@ pub(super) enum Way {
 /// A transaction's knowledge of a step's spans, and its unsent rows.
 #[derive(Debug)]
 struct OfStep {
-    present: HashMap<i64, Present>,
+    present: HashMap<i64, SpanContents>,
     /// Up to this series there may be packed rows and rows written by this transaction.
     written_to: i64,
-    rows: copy::Rows,
+    rows: copy::CopyRows,
     kept: StoredRetention,
 }
 
 /// Packed rows of one transaction, on their way to their tables.
 #[derive(Debug)]
-pub(super) struct Writing {
+pub(super) struct PackedWriter {
     packing: Packing,
     way: Way,
     steps: BTreeMap<i64, OfStep>,
@@ -206,16 +211,16 @@ pub(super) struct Writing {
     replaced: BTreeMap<String, u64>,
 }
 
-impl Writing {
-    pub(super) fn new(packing: Packing, way: Way) -> Writing {
-        Writing { packing, way, steps: BTreeMap::new(), replaced: BTreeMap::new() }
+impl PackedWriter {
+    pub(super) fn new(packing: Packing, way: Way) -> PackedWriter {
+        PackedWriter { packing, way, steps: BTreeMap::new(), replaced: BTreeMap::new() }
     }
 
     fn step(&mut self, kept: &StoredRetention) -> &mut OfStep {
         self.steps.entry(kept.step().us()).or_insert_with(|| OfStep {
             present: HashMap::new(),
             written_to: i64::MIN,
-            rows: copy::Rows::default(),
+            rows: copy::CopyRows::default(),
             kept: *kept,
         })
     }
@@ -227,7 +232,7 @@ impl Writing {
         session: &mut OpenTransaction<'_>,
         kept: &StoredRetention,
         groups: &[Group<'_>],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TransactionFailure> {
         let of_step = self.step(kept);
         let mut spans: Vec<i64> = groups.iter().map(|group| group.key.span_us).collect();
         spans.retain(|span_us| !of_step.present.contains_key(span_us));
@@ -253,14 +258,17 @@ impl Writing {
         );
         for row in session.query(&sql, &[&starts, &ends])? {
             let span_us = row.try_get::<_, Time>(0)?.0;
-            let present = Present { packed: row.try_get(1)?, rows: row.try_get(2)? };
+            let present = SpanContents { packed: row.try_get(1)?, rows: row.try_get(2)? };
             of_step.present.insert(span_us, present);
         }
         Ok(())
     }
 
     /// Sends the unsent packed rows of a step.
-    fn send_step(session: &mut OpenTransaction<'_>, of_step: &mut OfStep) -> Result<(), Failure> {
+    fn send_step(
+        session: &mut OpenTransaction<'_>,
+        of_step: &mut OfStep,
+    ) -> Result<(), TransactionFailure> {
         let names: Vec<String> = columns().into_iter().map(|(name, _)| name).collect();
         let table = names::packed(of_step.kept.step().us());
         let to = format!("{table} (span, series, lane, {})", names.join(", "));
@@ -268,15 +276,18 @@ impl Writing {
     }
 
     /// Sends everything unsent, so that it can be read.
-    pub(super) fn send(&mut self, session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
-        self.steps.values_mut().try_for_each(|of_step| Writing::send_step(session, of_step))
+    pub(super) fn send(
+        &mut self,
+        session: &mut OpenTransaction<'_>,
+    ) -> Result<(), TransactionFailure> {
+        self.steps.values_mut().try_for_each(|of_step| PackedWriter::send_step(session, of_step))
     }
 
     /// Sends everything unsent; returns the number of replaced packed rows, by partition.
     pub(super) fn finish(
         mut self,
         session: &mut OpenTransaction<'_>,
-    ) -> Result<BTreeMap<String, u64>, Failure> {
+    ) -> Result<BTreeMap<String, u64>, TransactionFailure> {
         self.send(session)?;
         Ok(self.replaced)
     }
@@ -292,7 +303,7 @@ pub(super) struct UnpackedChanges<'p> {
 }
 
 /// A stretch to be written as a packed row.
-struct Open {
+struct OpenStretch {
     stretch: Stretch,
     was_packed: bool,
 }
@@ -303,22 +314,22 @@ struct Open {
 pub(super) fn add<'p>(
     session: &mut OpenTransaction<'_>,
     part: &'p RetentionChanges<'_>,
-    writing: &mut Writing,
+    writing: &mut PackedWriter,
     over: &mut Vec<SlotKey>,
-) -> Result<UnpackedChanges<'p>, Failure> {
+) -> Result<UnpackedChanges<'p>, TransactionFailure> {
     let kept = &part.kept;
     let packing = writing.packing;
     let groups = part.groups();
     writing.look(session, kept, &groups)?;
     let of_step = writing.step(kept);
-    let is_there = |key: &StretchKey, of: fn(&Present) -> bool| {
+    let is_there = |key: &StretchKey, of: fn(&SpanContents) -> bool| {
         key.series <= of_step.written_to || of_step.present.get(&key.span_us).is_none_or(of)
     };
     let keys = || groups.iter().map(|group| group.key);
     let packed: Vec<StretchKey> = keys().filter(|key| is_there(key, |p| p.packed)).collect();
     let rows: HashSet<StretchKey> = keys().filter(|key| is_there(key, |p| p.rows)).collect();
     if packed.iter().any(|key| key.series <= of_step.written_to) {
-        Writing::send_step(session, of_step)?;
+        PackedWriter::send_step(session, of_step)?;
     }
     of_step.written_to = keys().map(|key| key.series).fold(of_step.written_to, i64::max);
     let known = writing.known(session, kept, packed)?;
@@ -336,13 +347,13 @@ pub(super) fn add<'p>(
         }
         let was_packed = known.is_some();
         let stretch = known.unwrap_or_else(|| Stretch::new(kept, group.key));
-        open.push(Open { stretch, was_packed });
+        open.push(OpenStretch { stretch, was_packed });
         changes.push(group.rows);
     }
     take_rows(session, kept, &mut open, |key| rows.contains(&key))?;
     for (open, rows) in open.iter_mut().zip(changes) {
         for (key, delta) in rows {
-            let slot = open.stretch.slot(key.slot_us).map_err(Failure::Value)?;
+            let slot = open.stretch.slot(key.slot_us).map_err(TransactionFailure::Value)?;
             delta.apply(slot);
             if plan::overflows(delta, slot.integral.as_f64()) {
                 over.push(*key);
@@ -357,9 +368,9 @@ pub(super) fn add<'p>(
 fn take_rows(
     session: &mut OpenTransaction<'_>,
     kept: &StoredRetention,
-    open: &mut [Open],
+    open: &mut [OpenStretch],
     wanted: impl Fn(StretchKey) -> bool,
-) -> Result<u64, Failure> {
+) -> Result<u64, TransactionFailure> {
     let keys = open.iter().map(|open| open.stretch.key).filter(|key| wanted(*key));
     let keys = Keys::new(kept, keys);
     if keys.span.is_empty() {
@@ -383,13 +394,14 @@ fn take_rows(
     for row in &rows {
         let (key, row): (SlotKey, Accumulator) = rows::slot(row)?;
         let stretch = by_key.get_mut(&StretchKey::of(kept, &key));
-        let stretch = stretch.ok_or_else(|| Failure::Value("a row of no stretch".to_owned()))?;
-        stretch.slot(key.slot_us).map_err(Failure::Value)?.merge(&row);
+        let stretch =
+            stretch.ok_or_else(|| TransactionFailure::Value("a row of no stretch".to_owned()))?;
+        stretch.slot(key.slot_us).map_err(TransactionFailure::Value)?.merge(&row);
     }
     Ok(rows.len() as u64)
 }
 
-impl Writing {
+impl PackedWriter {
     /// The packed rows that there are of some stretches, which are to be changed: locked, or
     /// deleted, because they will be written again.
     fn known(
@@ -397,7 +409,7 @@ impl Writing {
         session: &mut OpenTransaction<'_>,
         kept: &StoredRetention,
         keys: Vec<StretchKey>,
-    ) -> Result<Vec<Stretch>, Failure> {
+    ) -> Result<Vec<Stretch>, TransactionFailure> {
         let known = match self.way {
             Way::Arrays => find(session, kept, keys, true)?,
             Way::Copy => take(session, kept, keys)?,
@@ -415,20 +427,20 @@ impl Writing {
         &mut self,
         session: &mut OpenTransaction<'_>,
         kept: &StoredRetention,
-        open: &[Open],
-    ) -> Result<Vec<(SlotKey, Delta)>, Failure> {
+        open: &[OpenStretch],
+    ) -> Result<Vec<(SlotKey, Delta)>, TransactionFailure> {
         let left = match self.way {
             Way::Arrays => store_by_arrays(session, kept, open)?,
             Way::Copy => {
                 let (step_us, of_step) = (kept.step().us(), self.step(kept));
                 let mut left = Vec::new();
-                for Open { stretch, .. } in open {
+                for OpenStretch { stretch, .. } in open {
                     match stretch.pack() {
                         Some(packed) => put_row(&mut of_step.rows, step_us, stretch.key, &packed),
                         None => left.push(stretch),
                     }
                     if of_step.rows.is_full() {
-                        Writing::send_step(session, of_step)?;
+                        PackedWriter::send_step(session, of_step)?;
                     }
                 }
                 left
@@ -440,7 +452,7 @@ impl Writing {
 }
 
 /// Adds a packed row to the unsent ones, its columns in the order of [`columns`].
-fn put_row(rows: &mut copy::Rows, step_us: i64, key: StretchKey, packed: &Packed) {
+fn put_row(rows: &mut copy::CopyRows, step_us: i64, key: StretchKey, packed: &PackedSlots) {
     rows.row(3 + 4 + 2 * NUMBERS.len() + DIVIDED.len());
     rows.put_time(Time::clamped(key.span_us).0);
     rows.put(&i32::try_from(key.series).unwrap_or(i32::MAX).to_be_bytes());
@@ -467,7 +479,7 @@ fn take(
     session: &mut OpenTransaction<'_>,
     kept: &StoredRetention,
     keys: Vec<StretchKey>,
-) -> Result<Vec<Stretch>, Failure> {
+) -> Result<Vec<Stretch>, TransactionFailure> {
     let keys = Keys::new(kept, keys);
     if keys.span.is_empty() {
         return Ok(Vec::new());
@@ -487,10 +499,10 @@ fn take(
 fn store_by_arrays<'o>(
     session: &mut OpenTransaction<'_>,
     kept: &StoredRetention,
-    open: &'o [Open],
-) -> Result<Vec<&'o Stretch>, Failure> {
+    open: &'o [OpenStretch],
+) -> Result<Vec<&'o Stretch>, TransactionFailure> {
     let (mut new, mut known, mut gone, mut left) = (vec![], vec![], vec![], vec![]);
-    for Open { stretch, was_packed } in open {
+    for OpenStretch { stretch, was_packed } in open {
         match (stretch.pack(), was_packed) {
             (Some(packed), true) => known.push((stretch.key, packed)),
             (Some(packed), false) => new.push((stretch.key, packed)),
@@ -517,7 +529,7 @@ fn remove(
     session: &mut OpenTransaction<'_>,
     kept: &StoredRetention,
     gone: Vec<StretchKey>,
-) -> Result<(), Failure> {
+) -> Result<(), TransactionFailure> {
     if gone.is_empty() {
         return Ok(());
     }
@@ -535,14 +547,14 @@ fn remove(
 fn put(
     session: &mut OpenTransaction<'_>,
     kept: &StoredRetention,
-    rows: &[(StretchKey, Packed)],
+    rows: &[(StretchKey, PackedSlots)],
     replace: bool,
-) -> Result<HashSet<StretchKey>, Failure> {
+) -> Result<HashSet<StretchKey>, TransactionFailure> {
     if rows.is_empty() {
         return Ok(HashSet::new());
     }
     let keys = Keys::new(kept, rows.iter().map(|(key, _)| *key));
-    let small = |of: fn(&Packed) -> i64| -> Vec<i16> {
+    let small = |of: fn(&PackedSlots) -> i64| -> Vec<i16> {
         rows.iter().map(|(_, packed)| i16::try_from(of(packed)).unwrap_or(i16::MAX)).collect()
     };
     let head = [small(|_| FORMAT), small(|p| p.first), small(|p| p.count), small(|p| p.shape)];
@@ -600,7 +612,7 @@ pub(super) fn next_with_rows(
     kept: &StoredRetention,
     from_us: i64,
     until_us: i64,
-) -> Result<Option<i64>, Failure> {
+) -> Result<Option<i64>, TransactionFailure> {
     let sql = format!(
         "SELECT min({}) AT TIME ZONE 'UTC' FROM {} WHERE slot >= $1 AND slot < $2 AND {}",
         indexed("slot"),
@@ -618,8 +630,8 @@ pub(super) fn seal(
     session: &mut OpenTransaction<'_>,
     kept: &StoredRetention,
     span_us: i64,
-    mut writing: Writing,
-) -> Result<(Vec<(SlotKey, Delta)>, u64), Failure> {
+    mut writing: PackedWriter,
+) -> Result<(Vec<(SlotKey, Delta)>, u64), TransactionFailure> {
     let packing = writing.packing;
     let sql = format!(
         "SELECT series::bigint, lane FROM {} WHERE slot >= $1 AND slot < $2 AND {}
@@ -637,9 +649,10 @@ pub(super) fn seal(
         let known = writing.known(session, kept, keys.to_vec())?;
         let packed: HashSet<StretchKey> = known.iter().map(|stretch| stretch.key).collect();
         let new = keys.iter().filter(|key| !packed.contains(key));
-        let new = new.map(|key| Open { stretch: Stretch::new(kept, *key), was_packed: false });
-        let known = known.into_iter().map(|stretch| Open { stretch, was_packed: true });
-        let mut open: Vec<Open> = known.chain(new).collect();
+        let new =
+            new.map(|key| OpenStretch { stretch: Stretch::new(kept, *key), was_packed: false });
+        let known = known.into_iter().map(|stretch| OpenStretch { stretch, was_packed: true });
+        let mut open: Vec<OpenStretch> = known.chain(new).collect();
         sealed += take_rows(session, kept, &mut open, |_| true)?;
         left.extend(writing.store(session, kept, &open)?);
     }

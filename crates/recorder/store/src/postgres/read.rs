@@ -6,7 +6,7 @@ use postgres::Row;
 use postgres::types::ToSql;
 use series::{Accumulator, Flavor, SlotKey, Spec, Step, rrd};
 
-use super::link::{Failure, OpenTransaction};
+use super::link::{OpenTransaction, TransactionFailure};
 use super::packed;
 use super::rows::{SLOT, slot};
 use super::types::Time;
@@ -20,11 +20,11 @@ pub(super) const SERIES: &str = "s.id::bigint, s.measurement, s.field, s.tags::t
                                  s.heartbeat_us, s.lateness_us, s.rmin, s.rmax, s.xff, s.rrd";
 
 /// A series from the columns [`SERIES`].
-pub(super) fn series(row: &Row) -> Result<Series, Failure> {
+pub(super) fn series(row: &Row) -> Result<Series, TransactionFailure> {
     let rrd: Option<String> = row.try_get(11)?;
     let spec = Spec {
         kind: serde_json::from_value(serde_json::Value::String(row.try_get(4)?))?,
-        step: Step::try_from(row.try_get::<_, i64>(5)?).map_err(Failure::Value)?,
+        step: Step::try_from(row.try_get::<_, i64>(5)?).map_err(TransactionFailure::Value)?,
         heartbeat_us: row.try_get(6)?,
         lateness_us: row.try_get(7)?,
         min: row.try_get(8)?,
@@ -43,7 +43,7 @@ pub(super) fn series(row: &Row) -> Result<Series, Failure> {
 pub(super) fn find(
     session: &mut OpenTransaction<'_>,
     selector: &Selector,
-) -> Result<Vec<Series>, Failure> {
+) -> Result<Vec<Series>, TransactionFailure> {
     let tags = serde_json::to_string(&selector.tags)?;
     let sql = format!(
         "SELECT {SERIES} FROM series s
@@ -51,7 +51,7 @@ pub(super) fn find(
            AND tags @> $3::text::jsonb"
     );
     let rows = session.query(&sql, &[&selector.measurement, &selector.field, &tags])?;
-    let mut found = rows.iter().map(series).collect::<Result<Vec<Series>, Failure>>()?;
+    let mut found = rows.iter().map(series).collect::<Result<Vec<Series>, TransactionFailure>>()?;
     found.sort_by(|a, b| a.identity.cmp(&b.identity));
     Ok(found)
 }
@@ -60,7 +60,7 @@ pub(super) fn find(
 pub(super) fn rrd(
     session: &mut OpenTransaction<'_>,
     series: i64,
-) -> Result<Option<rrd::Rrd>, Failure> {
+) -> Result<Option<rrd::Rrd>, TransactionFailure> {
     let sql = "SELECT s.rrd, t.state FROM series s JOIN rrd_state t ON t.series = s.id
                WHERE s.id = $1::bigint AND s.rrd IS NOT NULL";
     let Some(row) = session.query(sql, &[&series])?.pop() else { return Ok(None) };
@@ -73,11 +73,12 @@ pub(super) fn rrd(
         .iter()
         .map(|row| {
             let archive: i32 = row.try_get(0)?;
-            let archive = usize::try_from(archive).map_err(|e| Failure::Value(e.to_string()))?;
+            let archive =
+                usize::try_from(archive).map_err(|e| TransactionFailure::Value(e.to_string()))?;
             let value: Option<f64> = row.try_get(2)?;
             Ok(rrd::Row { archive, end_us: row.try_get(1)?, value: value.unwrap_or(f64::NAN) })
         })
-        .collect::<Result<Vec<rrd::Row>, Failure>>()?;
+        .collect::<Result<Vec<rrd::Row>, TransactionFailure>>()?;
     Ok(Some(rrd::Rrd::restore(definition, state, rows)))
 }
 
@@ -85,7 +86,7 @@ pub(super) fn rrd(
 pub(super) fn last_batch(
     session: &mut OpenTransaction<'_>,
     writer: Writer,
-) -> Result<u64, Failure> {
+) -> Result<u64, TransactionFailure> {
     let sql = "SELECT seq FROM writer WHERE id = $1::text::uuid";
     match session.query(sql, &[&writer.to_string()])?.first() {
         Some(row) => Ok(row.try_get::<_, i64>(0)? as u64),
@@ -100,7 +101,7 @@ pub(super) fn slots(
     series: &[i64],
     from_us: i64,
     until_us: i64,
-) -> Result<Vec<(SlotKey, Accumulator)>, Failure> {
+) -> Result<Vec<(SlotKey, Accumulator)>, TransactionFailure> {
     let flows = flows(session, series)?;
     let mut found = rows(session, step, series, from_us, until_us)?;
     let kept = super::schema::retentions(session)?.into_iter().find(|kept| kept.step() == step);
@@ -127,7 +128,10 @@ pub(super) fn slots(
 }
 
 /// Which of some series are flows.
-fn flows(session: &mut OpenTransaction<'_>, series: &[i64]) -> Result<HashSet<i64>, Failure> {
+fn flows(
+    session: &mut OpenTransaction<'_>,
+    series: &[i64],
+) -> Result<HashSet<i64>, TransactionFailure> {
     let rows = session.query(
         "SELECT id::bigint FROM series WHERE flow AND id = ANY ($1::bigint[])",
         &[&series],
@@ -142,7 +146,7 @@ fn rows(
     series: &[i64],
     from_us: i64,
     until_us: i64,
-) -> Result<Vec<(SlotKey, Accumulator)>, Failure> {
+) -> Result<Vec<(SlotKey, Accumulator)>, TransactionFailure> {
     let kept = super::schema::retentions(session)?.into_iter().find(|kept| kept.step() == step);
     let partitions = super::schema::partitions(session, step.us())?;
     let (Some(kept), Some(first), Some(last)) = (kept, partitions.first(), partitions.last())
@@ -169,7 +173,7 @@ pub(super) fn fine(
     keys: &[SlotKey],
     coarse: Step,
     fine: &StoredRetention,
-) -> Result<Vec<(usize, Accumulator)>, Failure> {
+) -> Result<Vec<(usize, Accumulator)>, TransactionFailure> {
     let fine_us = fine.step().us();
     let (mut places, mut times, mut ids, mut lanes) = (vec![], vec![], vec![], vec![]);
     let mut stretches: BTreeMap<StretchKey, BTreeMap<i64, usize>> = BTreeMap::new();
@@ -196,7 +200,7 @@ pub(super) fn fine(
     let mut found = rows
         .iter()
         .map(|row| Ok((row.try_get::<_, i64>(11)? as usize, slot(row)?.1)))
-        .collect::<Result<Vec<_>, Failure>>()?;
+        .collect::<Result<Vec<_>, TransactionFailure>>()?;
     for stretch in packed::find(session, fine, stretches.keys().copied(), false)? {
         let Some(places) = stretches.get(&stretch.key) else { continue };
         let slots = stretch.iter().map(|(key, row)| (places.get(&key.slot_us), *row));

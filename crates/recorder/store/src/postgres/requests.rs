@@ -9,7 +9,7 @@
 //! A name that is packed at the same moment is still found: `add` inserts its row before it searches the
 //! blocks, and `has` looks for the row first.
 
-use super::link::{Failure, OpenTransaction};
+use super::link::{OpenTransaction, TransactionFailure};
 use crate::store::{FORGOTTEN_MAX, day_of};
 use crate::{Request, StoreError, Writer};
 
@@ -33,7 +33,10 @@ const IN_BLOCKS: &str = "
     LIMIT 1";
 
 /// Adds requests, none of which may be known.
-pub(super) fn add(session: &mut OpenTransaction<'_>, requests: &[Request]) -> Result<(), Failure> {
+pub(super) fn add(
+    session: &mut OpenTransaction<'_>,
+    requests: &[Request],
+) -> Result<(), TransactionFailure> {
     if requests.is_empty() {
         return Ok(());
     }
@@ -56,7 +59,10 @@ pub(super) fn add(session: &mut OpenTransaction<'_>, requests: &[Request]) -> Re
 }
 
 /// Whether a request is known.
-pub(super) fn has(session: &mut OpenTransaction<'_>, key: Writer) -> Result<bool, Failure> {
+pub(super) fn has(
+    session: &mut OpenTransaction<'_>,
+    key: Writer,
+) -> Result<bool, TransactionFailure> {
     let (sql, key) = ("SELECT FROM request_key WHERE key = $1::text::uuid", key.to_string());
     Ok(!session.query(sql, &[&key])?.is_empty()
         || !session.query(IN_BLOCKS, &[&vec![key]])?.is_empty())
@@ -64,7 +70,10 @@ pub(super) fn has(session: &mut OpenTransaction<'_>, key: Writer) -> Result<bool
 
 /// Packs rows into a run, if it is time; returns whether there may be enough for another one. One
 /// process at a time may do so.
-pub(super) fn pack(session: &mut OpenTransaction<'_>, now_us: i64) -> Result<bool, Failure> {
+pub(super) fn pack(
+    session: &mut OpenTransaction<'_>,
+    now_us: i64,
+) -> Result<bool, TransactionFailure> {
     let counted = "SELECT count(*) FROM (SELECT FROM request_key LIMIT $1) k";
     let latest = "SELECT max(made_us) FROM request_run";
     let rows: i64 = session.query(counted, &[&RUN])?.first().map_or(Ok(0), |row| row.try_get(0))?;
@@ -93,7 +102,10 @@ pub(super) fn pack(session: &mut OpenTransaction<'_>, now_us: i64) -> Result<boo
 
 /// Removes a run, or some rows, of requests that arrived on days before that of a time; returns their
 /// number. Those that another process is removing are left to it.
-pub(super) fn forget(session: &mut OpenTransaction<'_>, until_us: i64) -> Result<u64, Failure> {
+pub(super) fn forget(
+    session: &mut OpenTransaction<'_>,
+    until_us: i64,
+) -> Result<u64, TransactionFailure> {
     let day = day_of(until_us);
     let packed = "WITH gone AS (
                       DELETE FROM request_run WHERE run IN (

@@ -6,7 +6,7 @@ use postgres::types::ToSql;
 use postgres::{Portal, Row};
 use series::{Accumulator, SlotKey, Step};
 
-use super::link::{Failure, OpenTransaction};
+use super::link::{OpenTransaction, TransactionFailure};
 use super::types::Time;
 use super::{packed, rows, schema};
 use crate::scan::{Gather, row_bytes};
@@ -23,7 +23,7 @@ pub(super) fn scan(
     from_us: i64,
     until_us: i64,
     take: &mut Take<'_>,
-) -> Result<i64, Failure> {
+) -> Result<i64, TransactionFailure> {
     let Some(kept) = hold(session, step)? else { return Ok(i64::MIN) };
     let until = Time::clamped(until_us);
     let first = Time::clamped(kept.span_of(from_us));
@@ -39,7 +39,7 @@ pub(super) fn scan(
         let Some(series) = next.into_iter().flatten().min() else { return Ok(kept.horizon_us) };
         while let Some((key, found)) = packed.next_if(session, |row| row.0.series == series)? {
             let done = found.sums(key, step.us(), from_us, until_us, gather.slots());
-            done.map_err(Failure::Value)?;
+            done.map_err(TransactionFailure::Value)?;
         }
         while let Some((key, row)) = rows.next_if(session, |row| row.0.series == series)? {
             gather.slots().push(SlotSum::new(key.slot_us, key.lane, &row));
@@ -56,7 +56,7 @@ pub(super) fn digests(
     step: Step,
     from_us: i64,
     until_us: i64,
-) -> Result<Digests, Failure> {
+) -> Result<Digests, TransactionFailure> {
     let Some(kept) = hold(session, step)? else { return Ok(Digests::default()) };
     let mut digests = Digests { horizon_us: kept.horizon_us, spans: BTreeMap::new() };
     let Some((from_us, until_us)) = kept.spans_over(from_us, until_us) else {
@@ -82,7 +82,10 @@ pub(super) fn digests(
 ///
 /// All statements see one moment, in which slots are either packed or not. The lock comes before
 /// that moment, so that no partition is dropped that the retention still has.
-fn hold(session: &mut OpenTransaction<'_>, step: Step) -> Result<Option<StoredRetention>, Failure> {
+fn hold(
+    session: &mut OpenTransaction<'_>,
+    step: Step,
+) -> Result<Option<StoredRetention>, TransactionFailure> {
     let (slots, packed) = (names::slot(step.us()), names::packed(step.us()));
     session.transaction.batch_execute(&format!(
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
@@ -113,13 +116,13 @@ struct Cursor<T, R> {
     ahead: VecDeque<T>,
 }
 
-impl<T, R: Fn(&Row) -> Result<T, Failure>> Cursor<T, R> {
+impl<T, R: Fn(&Row) -> Result<T, TransactionFailure>> Cursor<T, R> {
     fn new(
         session: &mut OpenTransaction<'_>,
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
         read: R,
-    ) -> Result<Cursor<T, R>, Failure> {
+    ) -> Result<Cursor<T, R>, TransactionFailure> {
         let statement = session.prepared(sql)?;
         let portal = session.transaction.bind(&statement, params)?;
         let mut cursor = Cursor { portal, read, ahead: VecDeque::new() };
@@ -136,7 +139,7 @@ impl<T, R: Fn(&Row) -> Result<T, Failure>> Cursor<T, R> {
         &mut self,
         session: &mut OpenTransaction<'_>,
         wanted: impl Fn(&T) -> bool,
-    ) -> Result<Option<T>, Failure> {
+    ) -> Result<Option<T>, TransactionFailure> {
         if !self.peek().is_some_and(wanted) {
             return Ok(None);
         }
@@ -148,7 +151,7 @@ impl<T, R: Fn(&Row) -> Result<T, Failure>> Cursor<T, R> {
     }
 
     /// A portal that has ended gives no rows.
-    fn fetch(&mut self, session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
+    fn fetch(&mut self, session: &mut OpenTransaction<'_>) -> Result<(), TransactionFailure> {
         for row in session.transaction.query_portal(&self.portal, FETCHED)? {
             self.ahead.push_back((self.read)(&row)?);
         }
@@ -156,6 +159,6 @@ impl<T, R: Fn(&Row) -> Result<T, Failure>> Cursor<T, R> {
     }
 }
 
-fn slot(row: &Row) -> Result<(SlotKey, Accumulator), Failure> {
+fn slot(row: &Row) -> Result<(SlotKey, Accumulator), TransactionFailure> {
     Ok(rows::slot(row)?)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use series::{SECOND_US, Step};
 
-use super::link::{Failure, OpenTransaction};
+use super::link::{OpenTransaction, TransactionFailure};
 use super::packed;
 use super::types::Time;
 use crate::known_times::{self, RetentionTimes};
@@ -45,7 +45,7 @@ pub(super) const UPKEEP: &str =
 const CHANGED_OFTEN_US: i64 = 60 * SECOND_US;
 
 /// The schema version of the database; 0 without series.
-pub(super) fn version(session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
+pub(super) fn version(session: &mut OpenTransaction<'_>) -> Result<i64, TransactionFailure> {
     let exists = "SELECT to_regclass('slots_schema') IS NOT NULL";
     if !session.transaction.query_one(exists, &[])?.try_get::<_, bool>(0)? {
         return Ok(0);
@@ -57,11 +57,14 @@ pub(super) fn version(session: &mut OpenTransaction<'_>) -> Result<i64, Failure>
 /// Brings the database to the current schema, unless its own cannot be; returns its version then. Two
 /// processes may do this at once, if neither has asked for the [version] before: PostgreSQL would
 /// remember that there was no table, and a lock does not make it look again.
-pub(super) fn migrate(session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
+pub(super) fn migrate(session: &mut OpenTransaction<'_>) -> Result<i64, TransactionFailure> {
     migrate_by(STEPS, session)
 }
 
-fn migrate_by(steps: &[&str], session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
+fn migrate_by(
+    steps: &[&str],
+    session: &mut OpenTransaction<'_>,
+) -> Result<i64, TransactionFailure> {
     // There may be no schema yet whose lock could be taken.
     session.transaction.query_one(MIGRATING, &[])?;
     let mut found = version(session)?;
@@ -76,12 +79,13 @@ fn migrate_by(steps: &[&str], session: &mut OpenTransaction<'_>) -> Result<i64, 
 /// The retentions, finest first.
 pub(super) fn retentions(
     session: &mut OpenTransaction<'_>,
-) -> Result<Vec<StoredRetention>, Failure> {
+) -> Result<Vec<StoredRetention>, TransactionFailure> {
     let sql = "SELECT step_us, age_us, partition_us, horizon_us FROM retention ORDER BY step_us";
     let rows = session.query(sql, &[])?;
     rows.iter()
         .map(|row| {
-            let step = Step::try_from(row.try_get::<_, i64>(0)?).map_err(Failure::Value)?;
+            let step =
+                Step::try_from(row.try_get::<_, i64>(0)?).map_err(TransactionFailure::Value)?;
             let retention = Retention { step, age_us: row.try_get(1)? };
             Ok(StoredRetention {
                 retention,
@@ -96,7 +100,7 @@ pub(super) fn retentions(
 pub(super) fn retain(
     session: &mut OpenTransaction<'_>,
     wanted: &[Retention],
-) -> Result<(), Failure> {
+) -> Result<(), TransactionFailure> {
     session.transaction.query_one(ALONE, &[])?;
     let known = retentions(session)?;
     for kept in retained(&known, wanted) {
@@ -154,14 +158,16 @@ fn interval(step_us: i64) -> String {
 pub(super) fn partitions(
     session: &mut OpenTransaction<'_>,
     step_us: i64,
-) -> Result<BTreeSet<i64>, Failure> {
+) -> Result<BTreeSet<i64>, TransactionFailure> {
     let sql = "SELECT start_us FROM slot_partition WHERE step_us = $1";
     let rows = session.query(sql, &[&step_us])?;
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
 /// What the retentions know of the time.
-pub(super) fn known_times(session: &mut OpenTransaction<'_>) -> Result<KnownTimes, Failure> {
+pub(super) fn known_times(
+    session: &mut OpenTransaction<'_>,
+) -> Result<KnownTimes, TransactionFailure> {
     let mut all = Vec::new();
     for kept in retentions(session)? {
         let step_us = kept.step().us();
@@ -177,7 +183,7 @@ pub(super) fn known_times(session: &mut OpenTransaction<'_>) -> Result<KnownTime
 pub(super) fn make_partitions(
     session: &mut OpenTransaction<'_>,
     wanted: &[(StoredRetention, BTreeSet<i64>)],
-) -> Result<u64, Failure> {
+) -> Result<u64, TransactionFailure> {
     wait_briefly(session)?;
     let mut made = 0;
     for (kept, starts) in wanted {
@@ -203,7 +209,7 @@ fn make_partition(
     session: &mut OpenTransaction<'_>,
     kept: &StoredRetention,
     start_us: i64,
-) -> Result<(), Failure> {
+) -> Result<(), TransactionFailure> {
     let step_us = kept.step().us();
     let (slots, packed) = (names::slot(step_us), names::packed(step_us));
     let (rows, packed_rows) =
@@ -229,13 +235,13 @@ fn attach(
     start_us: i64,
     parent: &str,
     table: &str,
-) -> Result<(), Failure> {
+) -> Result<(), TransactionFailure> {
     let end_us = start_us.saturating_add(kept.partition_us);
     let bounds = "SELECT $1::timestamptz::text, $2::timestamptz::text";
     let row = session
         .query(bounds, &[&Time::clamped(start_us), &Time::clamped(end_us)])?
         .pop()
-        .ok_or_else(|| Failure::Value("no bounds".to_owned()))?;
+        .ok_or_else(|| TransactionFailure::Value("no bounds".to_owned()))?;
     let (from, until): (String, String) = (row.try_get(0)?, row.try_get(1)?);
     session.transaction.batch_execute(&format!(
         "CREATE TABLE {table} (LIKE {parent} INCLUDING ALL);
@@ -246,14 +252,17 @@ fn attach(
 
 /// Waits until nobody writes, but not for readers that hold a table for long: other transactions
 /// that wait behind us would wait for them too.
-fn wait_briefly(session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
+fn wait_briefly(session: &mut OpenTransaction<'_>) -> Result<(), TransactionFailure> {
     session.transaction.query_one(ALONE, &[])?;
     session.transaction.batch_execute("SET LOCAL lock_timeout = '5s'")?;
     Ok(())
 }
 
 /// Moves the horizons to `now_us` and creates what is needed next; returns the number of partitions.
-pub(super) fn advance(session: &mut OpenTransaction<'_>, now_us: i64) -> Result<u64, Failure> {
+pub(super) fn advance(
+    session: &mut OpenTransaction<'_>,
+    now_us: i64,
+) -> Result<u64, TransactionFailure> {
     wait_briefly(session)?;
     let mut ahead = Vec::new();
     for mut kept in retentions(session)? {
@@ -268,7 +277,7 @@ pub(super) fn advance(session: &mut OpenTransaction<'_>, now_us: i64) -> Result<
 }
 
 /// Drops the first partition that has expired; false if none has.
-pub(super) fn expire(session: &mut OpenTransaction<'_>) -> Result<bool, Failure> {
+pub(super) fn expire(session: &mut OpenTransaction<'_>) -> Result<bool, TransactionFailure> {
     let sql = "SELECT step_us, start_us FROM slot_partition JOIN retention USING (step_us)
                WHERE start_us < horizon_us ORDER BY step_us, start_us LIMIT 1";
     let Some(first) = session.query(sql, &[])?.pop() else { return Ok(false) };

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use series::{Accumulator, Batch, Bounds, Delta, Flavor, SlotKey, rrd};
 
 use super::lanes::{self, Lanes};
-use super::link::{Failure, OpenTransaction};
+use super::link::{OpenTransaction, TransactionFailure};
 use super::types::Time;
 use super::{packed, read, requests, schema};
 use crate::packed::Packing;
@@ -22,7 +22,7 @@ pub(super) fn series(
     session: &mut OpenTransaction<'_>,
     wanted: &[NewSeries],
     limit: &SeriesLimit,
-) -> Result<Vec<Result<Series, NotMade>>, Failure> {
+) -> Result<Vec<Result<Series, NotMade>>, TransactionFailure> {
     let before = latest(session)?;
     let mut known = known(session, wanted)?;
     let mut refused: HashMap<&Identity, NotMade> = HashMap::new();
@@ -64,7 +64,7 @@ pub(super) fn series(
 }
 
 /// The number of the latest series; 0 without any.
-fn latest(session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
+fn latest(session: &mut OpenTransaction<'_>) -> Result<i64, TransactionFailure> {
     let rows = session.query("SELECT coalesce(max(id), 0)::bigint FROM series", &[])?;
     rows.first().map_or(Ok(0), |row| Ok(row.try_get(0)?))
 }
@@ -73,7 +73,7 @@ fn latest(session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
 fn known(
     session: &mut OpenTransaction<'_>,
     wanted: &[NewSeries],
-) -> Result<HashMap<Identity, Series>, Failure> {
+) -> Result<HashMap<Identity, Series>, TransactionFailure> {
     // A zero byte cannot be sent, and no series has one.
     let possible = wanted.iter().filter(|w| SeriesLimit::is_text(&w.identity));
     let possible: Vec<&Identity> = possible.map(|w| &w.identity).collect();
@@ -94,14 +94,14 @@ fn known(
 fn make(
     session: &mut OpenTransaction<'_>,
     new: &[&NewSeries],
-) -> Result<Vec<(Identity, Series)>, Failure> {
+) -> Result<Vec<(Identity, Series)>, TransactionFailure> {
     if new.is_empty() {
         return Ok(Vec::new());
     }
     let ids = session.query(
         "SELECT nextval((SELECT pg_get_serial_sequence('series', 'id')::regclass))
          FROM generate_series(1, $1)",
-        &[&i32::try_from(new.len()).map_err(|e| Failure::Value(e.to_string()))?],
+        &[&i32::try_from(new.len()).map_err(|e| TransactionFailure::Value(e.to_string()))?],
     )?;
     let ids = ids.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
     let words = |of: fn(&NewSeries) -> &str| new.iter().map(|n| of(n)).collect::<Vec<&str>>();
@@ -154,7 +154,7 @@ fn make(
 pub(super) fn lanes(
     session: &mut OpenTransaction<'_>,
     names: &[&str],
-) -> Result<Vec<i32>, Failure> {
+) -> Result<Vec<i32>, TransactionFailure> {
     let find = "SELECT id FROM lane WHERE name = $1";
     let mut lanes = Vec::with_capacity(names.len());
     for name in names {
@@ -166,7 +166,8 @@ pub(super) fn lanes(
             )?;
         }
         let row = session.query(find, &[name])?.pop();
-        let row = row.ok_or_else(|| Failure::Value(format!("the lane '{name}' is gone")))?;
+        let row =
+            row.ok_or_else(|| TransactionFailure::Value(format!("the lane '{name}' is gone")))?;
         lanes.push(row.try_get(0)?);
     }
     Ok(lanes)
@@ -176,7 +177,7 @@ pub(super) fn lanes(
 pub(super) fn claim_all(
     session: &mut OpenTransaction<'_>,
     claims: &[(Writer, u64)],
-) -> Result<bool, Failure> {
+) -> Result<bool, TransactionFailure> {
     // In a fixed order, so that writers cannot deadlock.
     let mut claims = claims.to_vec();
     claims.sort_unstable();
@@ -191,7 +192,11 @@ pub(super) fn claim_all(
 }
 
 /// Claims the writer's next number; false if it was claimed before.
-fn claim(session: &mut OpenTransaction<'_>, writer: Writer, seq: u64) -> Result<bool, Failure> {
+fn claim(
+    session: &mut OpenTransaction<'_>,
+    writer: Writer,
+    seq: u64,
+) -> Result<bool, TransactionFailure> {
     let (id, number) = (writer.to_string(), seq as i64);
     let claimed = if seq == 1 {
         let sql = "INSERT INTO writer VALUES ($1::text::uuid, $2) ON CONFLICT DO NOTHING";
@@ -213,7 +218,7 @@ fn claim(session: &mut OpenTransaction<'_>, writer: Writer, seq: u64) -> Result<
 /// A transaction's data of a batch, gathered piece by piece.
 #[derive(Debug)]
 pub(super) struct InBatch {
-    packed: packed::Writing,
+    packed: packed::PackedWriter,
     lanes: Lanes,
     /// Number of series in the replaced runs.
     replaced: u64,
@@ -223,7 +228,7 @@ pub(super) struct InBatch {
 
 impl InBatch {
     pub(super) fn new(packing: Packing, way: packed::Way) -> InBatch {
-        let packed = packed::Writing::new(packing, way);
+        let packed = packed::PackedWriter::new(packing, way);
         InBatch { packed, lanes: Lanes::default(), replaced: 0, over: Vec::new() }
     }
 
@@ -232,7 +237,7 @@ impl InBatch {
     pub(super) fn finish(
         mut self,
         session: &mut OpenTransaction<'_>,
-    ) -> Result<BTreeMap<String, u64>, Failure> {
+    ) -> Result<BTreeMap<String, u64>, TransactionFailure> {
         let mut replaced = self.packed.finish(session)?;
         self.replaced += self.lanes.write(session)?;
         if !self.lanes.stale.is_empty() {
@@ -253,7 +258,7 @@ pub(super) fn apply(
     changes: &Changes,
     kept: &[StoredRetention],
     batch: &mut InBatch,
-) -> Result<(), Failure> {
+) -> Result<(), TransactionFailure> {
     for part in &plan.parts {
         let step_us = part.kept.step().us();
         if let Some((key, _)) = part.rows.iter().find(|(key, _)| !Time::is_known(key.slot_us)) {
@@ -278,9 +283,9 @@ pub(super) fn apply(
 fn add_part(
     session: &mut OpenTransaction<'_>,
     part: &RetentionChanges<'_>,
-    packed: &mut packed::Writing,
+    packed: &mut packed::PackedWriter,
     over: &mut Vec<SlotKey>,
-) -> Result<(), Failure> {
+) -> Result<(), TransactionFailure> {
     let step_us = part.kept.step().us();
     let packed::UnpackedChanges { rows, unpacked } = packed::add(session, part, packed, over)?;
     let (mut replace, mut widen): (Vec<_>, Vec<_>) =
@@ -299,7 +304,7 @@ pub(super) fn add_unpacked(
     session: &mut OpenTransaction<'_>,
     step_us: i64,
     slots: &[(SlotKey, Delta)],
-) -> Result<(), Failure> {
+) -> Result<(), TransactionFailure> {
     let mut rows: Vec<(&SlotKey, &Delta)> = slots.iter().map(|(key, delta)| (key, delta)).collect();
     rows.sort_unstable_by_key(|(key, _)| **key);
     add(session, step_us, &rows, Bounds::Widen).map(drop)
@@ -343,7 +348,7 @@ fn add(
     step_us: i64,
     rows: &[(&SlotKey, &Delta)],
     bounds: Bounds,
-) -> Result<Vec<SlotKey>, Failure> {
+) -> Result<Vec<SlotKey>, TransactionFailure> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
@@ -420,8 +425,8 @@ fn recompute_bounds(
     session: &mut OpenTransaction<'_>,
     part: &RetentionChanges<'_>,
     kept: &[StoredRetention],
-    packed: &mut packed::Writing,
-) -> Result<(), Failure> {
+    packed: &mut packed::PackedWriter,
+) -> Result<(), TransactionFailure> {
     let mut by_step: HashMap<i64, Vec<SlotKey>> = HashMap::new();
     for slot in &part.recomputed {
         by_step.entry(slot.from_step_us).or_default().push(slot.key);
@@ -449,7 +454,10 @@ fn recompute_bounds(
 }
 
 /// Saves the change of a series in RRD mode; each archive keeps its latest rows.
-fn advance(session: &mut OpenTransaction<'_>, change: &RrdChange) -> Result<(), Failure> {
+fn advance(
+    session: &mut OpenTransaction<'_>,
+    change: &RrdChange,
+) -> Result<(), TransactionFailure> {
     session.execute(
         "INSERT INTO rrd_state VALUES ($1, $2)
          ON CONFLICT (series) DO UPDATE SET state = excluded.state",

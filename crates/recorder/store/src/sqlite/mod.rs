@@ -17,10 +17,10 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use series::{Accumulator, Lane, SlotKey, Step, rrd};
 
 use crate::steps::{check_present, check_released};
-use crate::store::{SEALED_AFTER_US, Source, Whole};
+use crate::store::{SEALED_AFTER_US, Source, WholeBatch};
 use crate::{
-    Abandonment, Applied, Changes, Digests, KnownTimes, Maintained, NewSeries, NotMade, Packing,
-    Retention, Selector, Series, SeriesLimit, Store, StoreError, Take, Writer,
+    Abandonment, Applied, Changes, Digests, KnownTimes, MaintenanceResult, NewSeries, NotMade,
+    Packing, Retention, Selector, Series, SeriesLimit, Store, StoreError, Take, Writer,
 };
 
 /// A SQLite file with series: the file of the runs, or a separate one.
@@ -104,9 +104,9 @@ impl Sqlite {
         &mut self,
         until_us: i64,
         goes_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Maintained, StoreError> {
+    ) -> Result<MaintenanceResult, StoreError> {
         let packing = self.packing;
-        let mut done = Maintained::default();
+        let mut done = MaintenanceResult::default();
         let mut resume = self.resume.take();
         for kept in self.read(schema::retentions)? {
             let step_us = kept.step().us();
@@ -132,7 +132,7 @@ impl Sqlite {
                     while let Some(series) = after {
                         if !goes_on() {
                             self.resume = Some((step_us, span_us, series));
-                            return Ok(Maintained { is_partial: true, ..done });
+                            return Ok(MaintenanceResult { is_partial: true, ..done });
                         }
                         let sealed = self
                             .write(|tx| Ok(packed::seal(tx, &kept, span_us, series, packing)?))?;
@@ -160,7 +160,7 @@ impl Sqlite {
     ) -> Result<Applied, StoreError> {
         let packing = self.packing;
         self.write(|tx| {
-            let mut whole = Whole::new(changes);
+            let mut whole = WholeBatch::new(changes);
             let applied = write::apply(tx, &[(writer, seq)], &mut whole, packing)?;
             if let Applied::Now { .. } = applied {
                 also(tx)?;
@@ -190,39 +190,39 @@ impl Sqlite {
 
     fn write<T>(
         &mut self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Failure>,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFailure>,
     ) -> Result<T, StoreError> {
         let done = self
             .db
             .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(Failure::Sqlite)
+            .map_err(TransactionFailure::Sqlite)
             .and_then(|tx| {
                 let done = work(&tx)?;
                 tx.commit()?;
                 Ok(done)
             });
         done.map_err(|failure| match failure {
-            Failure::Sqlite(error) => self.explain(error),
-            Failure::Store(error) => error,
+            TransactionFailure::Sqlite(error) => self.explain(error),
+            TransactionFailure::Store(error) => error,
         })
     }
 }
 
 /// Why a transaction was aborted.
-enum Failure {
+enum TransactionFailure {
     Sqlite(rusqlite::Error),
     Store(StoreError),
 }
 
-impl From<rusqlite::Error> for Failure {
-    fn from(error: rusqlite::Error) -> Failure {
-        Failure::Sqlite(error)
+impl From<rusqlite::Error> for TransactionFailure {
+    fn from(error: rusqlite::Error) -> TransactionFailure {
+        TransactionFailure::Sqlite(error)
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Failure {
-        Failure::Store(error)
+impl From<StoreError> for TransactionFailure {
+    fn from(error: StoreError) -> TransactionFailure {
+        TransactionFailure::Store(error)
     }
 }
 
@@ -342,20 +342,20 @@ impl Store for Sqlite {
         &mut self,
         now_us: i64,
         goes_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Maintained, StoreError> {
-        let mut done = Maintained::default();
+    ) -> Result<MaintenanceResult, StoreError> {
+        let mut done = MaintenanceResult::default();
         if self.resume.is_none() {
             // Later parts of a round need not do it again.
             done.made = self.write(|tx| Ok(schema::advance(tx, now_us)?))?;
             while self.write(|tx| Ok(schema::expire(tx)?))? {
                 done.dropped += 1;
                 if !goes_on() {
-                    return Ok(Maintained { is_partial: true, ..done });
+                    return Ok(MaintenanceResult { is_partial: true, ..done });
                 }
             }
         }
         let sealed = self.seal_while(now_us.saturating_sub(SEALED_AFTER_US), goes_on)?;
-        Ok(Maintained { dropped: done.dropped, made: done.made, ..sealed })
+        Ok(MaintenanceResult { dropped: done.dropped, made: done.made, ..sealed })
     }
 }
 

@@ -12,7 +12,7 @@ use super::error::broken;
 use super::packed_table::columns;
 use super::{rows, schema};
 use crate::names;
-use crate::packed::{DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
+use crate::packed::{DIVIDED, FORMAT, NUMBERS, PackedSlots, Packing, Stretch, StretchKey};
 use crate::plan::{self, Group, RetentionChanges};
 use crate::stored_retention::StoredRetention;
 
@@ -65,7 +65,7 @@ impl<'tx> Statements<'tx> {
         tx: &'tx Transaction<'_>,
         kept: &StoredRetention,
         key: StretchKey,
-        packed: &Packed,
+        packed: &PackedSlots,
     ) -> Result<()> {
         let statement = match self.put.entry(kept.partition_of(key.span_us)) {
             Entry::Occupied(known) => known.into_mut(),
@@ -108,13 +108,13 @@ fn remove(tx: &Transaction<'_>, kept: &StoredRetention, key: StretchKey) -> Resu
 }
 
 /// A packed row of a step from the columns [`columns`], which come first.
-fn packed(row: &Row<'_>, step_us: i64) -> Result<Packed> {
+fn packed(row: &Row<'_>, step_us: i64) -> Result<PackedSlots> {
     let format: i64 = row.get(0)?;
     if format != FORMAT {
         return Err(broken(3, format!("format {format} of packed slots is unknown")));
     }
     let (numbers, divisors) = (4, 4 + 2 * NUMBERS.len());
-    Packed::from_stored(
+    PackedSlots::from_stored(
         [row.get(1)?, row.get(2)?, row.get(3)?],
         step_us,
         |place| row.get(numbers + 2 * place),
@@ -216,7 +216,7 @@ impl<'db> Lookup<'db> {
     }
 
     /// The row of a key.
-    pub(super) fn find(&mut self, key: StretchKey) -> Result<Packed> {
+    pub(super) fn find(&mut self, key: StretchKey) -> Result<PackedSlots> {
         let start_us = self.kept.partition_of(key.span_us);
         let Some(statement) = self.find.get_mut(&start_us) else {
             return Err(broken(0, format!("no packed slots at {start_us} µs")));
@@ -234,7 +234,7 @@ pub(super) fn each(
     start_us: i64,
     from_us: i64,
     until_us: i64,
-    mut take: impl FnMut(StretchKey, &Packed),
+    mut take: impl FnMut(StretchKey, &PackedSlots),
 ) -> Result<()> {
     let sql = format!(
         "SELECT {}, span_us, series, lane FROM {} WHERE span_us >= ?1 AND span_us < ?2",
@@ -257,12 +257,12 @@ pub(super) fn each(
 
 /// What exists in a span, of any series.
 #[derive(Clone, Copy)]
-struct Present {
+struct SpanContents {
     packed: bool,
     rows: bool,
 }
 
-fn present(db: &Connection, kept: &StoredRetention, span_us: i64) -> Result<Present> {
+fn present(db: &Connection, kept: &StoredRetention, span_us: i64) -> Result<SpanContents> {
     let slots = names::partition(kept.step().us(), kept.partition_of(span_us));
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM {} WHERE span_us = ?1),
@@ -271,32 +271,32 @@ fn present(db: &Connection, kept: &StoredRetention, span_us: i64) -> Result<Pres
     );
     let mut statement = db.prepare_cached(&sql)?;
     statement.query_row([span_us, kept.span_end(span_us)], |row| {
-        Ok(Present { packed: row.get(0)?, rows: row.get(1)? })
+        Ok(SpanContents { packed: row.get(0)?, rows: row.get(1)? })
     })
 }
 
 /// What a transaction knows of the spans that it writes to.
 #[derive(Default)]
-pub(super) struct Writing {
+pub(super) struct WrittenSpans {
     /// What existed in a span, of any series, when the transaction first wrote to it; by step and
     /// span.
-    present: HashMap<(i64, i64), Present>,
+    present: HashMap<(i64, i64), SpanContents>,
     /// By step: up to this series the transaction itself may have written packed rows and rows.
     /// Pieces come in the order of the series, so later ones need not be looked up.
     written_to: HashMap<i64, i64>,
 }
 
-impl Writing {
+impl WrittenSpans {
     /// What there may be of a series in a span.
     fn there(
         &mut self,
         db: &Connection,
         kept: &StoredRetention,
         key: StretchKey,
-    ) -> Result<Present> {
+    ) -> Result<SpanContents> {
         let step_us = kept.step().us();
         if self.written_to.get(&step_us).is_some_and(|series| key.series <= *series) {
-            return Ok(Present { packed: true, rows: true });
+            return Ok(SpanContents { packed: true, rows: true });
         }
         match self.present.get(&(step_us, key.span_us)) {
             Some(there) => Ok(*there),
@@ -316,7 +316,7 @@ pub(super) fn add<'p>(
     tx: &Transaction<'_>,
     part: &'p RetentionChanges<'_>,
     packing: Packing,
-    writing: &mut Writing,
+    writing: &mut WrittenSpans,
     over: &mut Vec<SlotKey>,
 ) -> Result<Vec<(&'p SlotKey, &'p Delta)>> {
     let kept = &part.kept;
@@ -416,7 +416,7 @@ pub(super) fn next_with_rows(
 
 /// How far the sealing of a span has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sealed {
+pub(super) struct SealProgress {
     /// Number of packed slots.
     pub(super) slots: u64,
     /// The last series that was read, if there are more.
@@ -436,11 +436,11 @@ pub(super) fn seal(
     span_us: i64,
     after_series: i64,
     packing: Packing,
-) -> Result<Sealed> {
+) -> Result<SealProgress> {
     let partition_us = kept.partition_of(span_us);
     let exists = schema::partitions(tx, kept.step().us())?.contains(&partition_us);
     if packing == Packing::NEVER || !exists {
-        return Ok(Sealed::default());
+        return Ok(SealProgress::default());
     }
     let table = names::partition(kept.step().us(), partition_us);
     let times = rows::times(tx, kept, span_us, kept.span_end(span_us))?;
@@ -481,7 +481,7 @@ pub(super) fn seal(
             from = *end;
         }
     }
-    Ok(Sealed { slots, until_series })
+    Ok(SealProgress { slots, until_series })
 }
 
 /// The series up to which no time has more than [`SEALED_AT_ONCE`] rows of the series after another;

@@ -8,7 +8,7 @@
 
 use rusqlite::{Connection, Result, Transaction, params};
 
-use super::Failure;
+use super::TransactionFailure;
 use crate::store::{FORGOTTEN_MAX, day_of};
 use crate::{Request, StoreError, Writer};
 
@@ -28,7 +28,7 @@ fn kept(key: Writer) -> [u8; 12] {
 }
 
 /// Adds requests, none of which may be known.
-pub(super) fn add(tx: &Transaction<'_>, requests: &[Request]) -> Result<(), Failure> {
+pub(super) fn add(tx: &Transaction<'_>, requests: &[Request]) -> Result<(), TransactionFailure> {
     let mut find = tx.prepare_cached(FIND)?;
     let mut insert = tx.prepare_cached("INSERT INTO request_key VALUES (?1, ?2)")?;
     for Request { key, at_us } in requests {

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, Result, Transaction, params};
 use series::{Batch, Flavor, Lane, SlotKey};
 
 use super::read::FineSlots;
-use super::{Failure, packed, read, requests, rows, schema};
+use super::{TransactionFailure, packed, read, requests, rows, schema};
 use crate::packed::Packing;
 use crate::plan::{self, Plan, RetentionChanges};
 use crate::stored_retention::StoredRetention;
@@ -104,14 +104,14 @@ pub(super) fn apply(
     claims: &[(Writer, u64)],
     source: &mut dyn Source,
     packing: Packing,
-) -> Result<Applied, Failure> {
+) -> Result<Applied, TransactionFailure> {
     if !claim_all(tx, claims)? {
         return Ok(Applied::Before);
     }
     let kept = schema::retentions(tx)?;
     let (mut expired, mut over) = (0, Vec::new());
     let mut stale = Vec::new();
-    let mut writing = packed::Writing::default();
+    let mut writing = packed::WrittenSpans::default();
     source.restart();
     while let Some(changes) = source.next() {
         expired += apply_piece(tx, &changes, &kept, packing, &mut writing, &mut over)?;
@@ -133,9 +133,9 @@ fn apply_piece(
     changes: &Changes,
     kept: &[StoredRetention],
     packing: Packing,
-    writing: &mut packed::Writing,
+    writing: &mut packed::WrittenSpans,
     over: &mut Vec<(i64, SlotKey)>,
-) -> Result<u64, Failure> {
+) -> Result<u64, TransactionFailure> {
     let plan = Plan::new(changes, kept)?;
     for part in &plan.parts {
         make_partitions(tx, part)?;
@@ -179,7 +179,7 @@ fn save_lanes(
 }
 
 /// Claims the writers' next numbers; false if all were claimed before.
-fn claim_all(tx: &Transaction<'_>, claims: &[(Writer, u64)]) -> Result<bool, Failure> {
+fn claim_all(tx: &Transaction<'_>, claims: &[(Writer, u64)]) -> Result<bool, TransactionFailure> {
     let mut claimed = 0;
     for (writer, seq) in claims {
         claimed += usize::from(claim(tx, *writer, *seq)?);
@@ -191,7 +191,7 @@ fn claim_all(tx: &Transaction<'_>, claims: &[(Writer, u64)]) -> Result<bool, Fai
 }
 
 /// Claims the writer's next number; false if it was claimed before.
-fn claim(tx: &Transaction<'_>, writer: Writer, seq: u64) -> Result<bool, Failure> {
+fn claim(tx: &Transaction<'_>, writer: Writer, seq: u64) -> Result<bool, TransactionFailure> {
     let last = read::last_batch(tx, writer)?;
     if seq <= last {
         return Ok(false);
@@ -204,7 +204,10 @@ fn claim(tx: &Transaction<'_>, writer: Writer, seq: u64) -> Result<bool, Failure
     Ok(true)
 }
 
-fn make_partitions(tx: &Transaction<'_>, part: &RetentionChanges<'_>) -> Result<(), Failure> {
+fn make_partitions(
+    tx: &Transaction<'_>,
+    part: &RetentionChanges<'_>,
+) -> Result<(), TransactionFailure> {
     let step_us = part.kept.step().us();
     let mut all = schema::partitions(tx, step_us)?;
     let wanted = part.partitions();
@@ -222,7 +225,7 @@ fn add(
     tx: &Transaction<'_>,
     part: &RetentionChanges<'_>,
     packing: Packing,
-    writing: &mut packed::Writing,
+    writing: &mut packed::WrittenSpans,
     over: &mut Vec<SlotKey>,
 ) -> Result<()> {
     let rows = packed::add(tx, part, packing, writing, over)?;
@@ -235,7 +238,7 @@ fn recompute_bounds(
     part: &RetentionChanges<'_>,
     kept: &[StoredRetention],
     packing: Packing,
-    writing: &mut packed::Writing,
+    writing: &mut packed::WrittenSpans,
 ) -> Result<()> {
     let step = part.kept.step();
     let mut rows = Batch::default();

@@ -3,8 +3,8 @@
 use postgres::{Client, NoTls};
 use series::{Delta, Interval, Kind, Lane, Point, Reading, SECOND_US, SlotKey, Spec, Step};
 use store::{
-    Applied, Changes, Identity, KnownTimes, LaneChange, Maintained, NewSeries, Packing, Postgres,
-    Retention, Series, SeriesLimit, Sqlite, Store, StoreError, Writer,
+    Applied, Changes, Identity, KnownTimes, LaneChange, MaintenanceResult, NewSeries, Packing,
+    Postgres, Retention, Series, SeriesLimit, Sqlite, Store, StoreError, Writer,
 };
 use throwaway::Throwaway;
 
@@ -390,7 +390,7 @@ fn one_process_at_a_time_does_the_upkeep_of_a_postgresql_database() {
     let mut working = other.transaction().unwrap();
     let lock = "SELECT pg_advisory_xact_lock(1970301797, current_schema()::regnamespace::oid::int)";
     working.query_one(lock, &[]).unwrap();
-    let elsewhere = Maintained { is_elsewhere: true, ..Maintained::default() };
+    let elsewhere = MaintenanceResult { is_elsewhere: true, ..MaintenanceResult::default() };
     assert_eq!(store.maintain(100_000 * SECOND_US).unwrap(), elsewhere);
     // Writing goes on meanwhile.
     store.apply(Writer(1), 2, &count(series, 3)).unwrap();

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use base::Bytes;
-use import::Refused;
+use import::RefusedLine;
 use recordfile::refuse_foreign;
 
 /// Refused lines, each with a comment that gives the reason; created with the first one.
@@ -31,7 +31,7 @@ impl RefusedFile {
     }
 
     /// Adds a line, or a piece of one that is too long.
-    pub(super) fn keep(&mut self, refused: Refused<'_>) -> io::Result<()> {
+    pub(super) fn keep(&mut self, refused: RefusedLine<'_>) -> io::Result<()> {
         self.write(refused).map_err(|error| self.named(error))
     }
 
@@ -40,8 +40,8 @@ impl RefusedFile {
         io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
     }
 
-    fn write(&mut self, refused: Refused<'_>) -> io::Result<()> {
-        let Refused { line, reasons } = refused;
+    fn write(&mut self, refused: RefusedLine<'_>) -> io::Result<()> {
+        let RefusedLine { line, reasons } = refused;
         let file = match &mut self.file {
             Some(file) => file,
             None => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use import::{Refused, Summary, Watch};
+use import::{RefusedLine, Summary, Watch};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::refused_file::RefusedFile;
@@ -73,7 +73,7 @@ fn style(template: &str) -> ProgressStyle {
 }
 
 impl Watch for Watcher {
-    fn refused(&mut self, refused: Refused<'_>) -> io::Result<()> {
+    fn refused(&mut self, refused: RefusedLine<'_>) -> io::Result<()> {
         if refused.line.first && self.shown.len() < SHOWN {
             let reason = refused.reasons.first().map(ToString::to_string).unwrap_or_default();
             let text = String::from_utf8_lossy(refused.line.bytes);

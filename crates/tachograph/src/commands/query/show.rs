@@ -1,7 +1,7 @@
 //! Slots as text.
 
 use serde_json::{Value, json};
-use series::{Combined, Flavor};
+use series::{CombinedSlot, Flavor};
 use store::Series;
 
 use super::slots_of::QueryResult;
@@ -90,7 +90,7 @@ pub(super) fn json(found: &QueryResult) -> String {
     format!("{:#}\n", json!({"schema": 1, "step_us": found.step.us(), "series": all}))
 }
 
-fn slot_json(at_us: i64, slot: &Combined) -> Value {
+fn slot_json(at_us: i64, slot: &CombinedSlot) -> Value {
     let total = (slot.covered_us > 0).then(|| slot.integral.as_f64());
     json!({
         "start": time(at_us),
@@ -115,7 +115,7 @@ pub(super) fn plot(found: &QueryResult) -> String {
     text
 }
 
-fn picture(slots: &[(i64, Combined)]) -> String {
+fn picture(slots: &[(i64, CombinedSlot)]) -> String {
     let rates: Vec<Option<f64>> = slots.iter().map(|(_, slot)| slot.rate).collect();
     let known = || rates.iter().flatten().copied();
     let (low, high) = (known().fold(0.0, f64::min), known().fold(0.0, f64::max));
@@ -152,7 +152,7 @@ fn is_flow(series: &Series) -> bool {
     series.spec.kind.flavor() == Flavor::Flow
 }
 
-fn sum(slots: &[(i64, Combined)]) -> f64 {
+fn sum(slots: &[(i64, CombinedSlot)]) -> f64 {
     slots.iter().map(|(_, slot)| slot.integral.as_f64()).sum()
 }
 
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_picture_shows_heights_and_what_is_unknown() {
-        let slot = |rate: Option<f64>| Combined {
+        let slot = |rate: Option<f64>| CombinedSlot {
             integral: series::Integral::ZERO,
             covered_us: 0,
             rate,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use series::{Accumulator, Combined, SECOND_US, SlotKey, Step, combine};
+use series::{Accumulator, CombinedSlot, SECOND_US, SlotKey, Step, combine};
 use store::{Series, Store};
 
 use crate::failure::Failure;
@@ -96,7 +96,7 @@ pub(super) struct QueryResult {
     /// The length of a slot.
     pub(super) step: Step,
     /// Each series with every slot of the range, in order, including unknown ones.
-    pub(super) series: Vec<(Series, Vec<(i64, Combined)>)>,
+    pub(super) series: Vec<(Series, Vec<(i64, CombinedSlot)>)>,
 }
 
 /// Reads the slots.
