@@ -49,7 +49,7 @@ fn head(page: &mut Page<'_>, letter: &str, run: &Run) {
 }
 
 /// The figures of a pair of variants and their ratios.
-fn table(page: &mut Page<'_>, name: &str, of_a: Of<'_>, of_b: Of<'_>) {
+fn table(page: &mut Page<'_>, name: &str, of_a: RunVariant<'_>, of_b: RunVariant<'_>) {
     let style = page.style;
     page.blank();
     page.line(style.paint(Tone::Bold, &fit(name, style.columns())));
@@ -98,11 +98,11 @@ fn no_verdict(a: &Run, b: &Run) -> String {
 }
 
 /// A variant of a run.
-type Of<'a> = (&'a Part, usize);
+type RunVariant<'a> = (&'a Part, usize);
 
 /// Pairs of variants in both runs: same part and name, or the only one of each.
-fn pairs<'a>(a: &'a Run, b: &'a Run) -> Vec<(String, Of<'a>, Of<'a>)> {
-    let all = |run: &'a Run| -> Vec<Of<'a>> {
+fn pairs<'a>(a: &'a Run, b: &'a Run) -> Vec<(String, RunVariant<'a>, RunVariant<'a>)> {
+    let all = |run: &'a Run| -> Vec<RunVariant<'a>> {
         let of_part = |part: &'a Part| (0..part.variants.len()).map(move |index| (part, index));
         run.parts
             .iter()
@@ -110,7 +110,7 @@ fn pairs<'a>(a: &'a Run, b: &'a Run) -> Vec<(String, Of<'a>, Of<'a>)> {
             .filter(|(part, v)| figures::of(part, *v).is_some())
             .collect()
     };
-    let name = |(part, index): &Of<'_>| part.variants[*index].name.clone();
+    let name = |(part, index): &RunVariant<'_>| part.variants[*index].name.clone();
     let (of_a, of_b) = (all(a), all(b));
     if let ([a], [b]) = (of_a.as_slice(), of_b.as_slice()) {
         let words =
@@ -120,7 +120,8 @@ fn pairs<'a>(a: &'a Run, b: &'a Run) -> Vec<(String, Of<'a>, Of<'a>)> {
     let several = a.parts.len() > 1;
     of_a.iter()
         .filter_map(|of| {
-            let same = |other: &&Of<'_>| other.0.name == of.0.name && name(other) == name(of);
+            let same =
+                |other: &&RunVariant<'_>| other.0.name == of.0.name && name(other) == name(of);
             let other = of_b.iter().find(same)?;
             let words = if several { format!("{}: {}", of.0.name, name(of)) } else { name(of) };
             Some((words, *of, *other))
@@ -137,7 +138,7 @@ struct Figure {
     is_comparable: bool,
 }
 
-fn figures_of((part, variant): Of<'_>) -> Vec<Figure> {
+fn figures_of((part, variant): RunVariant<'_>) -> Vec<Figure> {
     let Some(figures) = figures::of(part, variant) else { return Vec::new() };
     let figure = |name, estimate, words: &dyn Fn(f64) -> String, mark: &str| {
         let words = with_interval(part, &estimate, words) + mark;

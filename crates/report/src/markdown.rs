@@ -58,7 +58,7 @@ fn page(run: &Run, folder: Option<&str>) -> String {
     }
     out += &paragraph(&format!("Machine: {}.", machine::words(&run.machine)));
     out += &list(place::lines(run).iter().map(|line| escape(line)));
-    if let Some(setting::Waking { brief, why }) = setting::waking(run) {
+    if let Some(setting::WakeupCost { brief, why }) = setting::waking(run) {
         out += &details(&escape(&capitalised(&brief)), &paragraph(&why));
     }
     out += &format!("Run `{}`, {}. Repeat it with:\n\n", run.id, escape(&view::maker(run)));

@@ -192,7 +192,7 @@ pub(crate) fn part_layout(part: &Part) -> String {
 }
 
 /// What it costs that client and stack are on separate CPUs.
-pub(crate) struct Waking {
+pub(crate) struct WakeupCost {
     /// In a line, without a full stop.
     pub(crate) brief: String,
     /// What it does to ratios.
@@ -200,7 +200,7 @@ pub(crate) struct Waking {
 }
 
 /// What it costs that client and stack are on separate CPUs; `None` unless they are in some part.
-pub(crate) fn waking(run: &Run) -> Option<Waking> {
+pub(crate) fn waking(run: &Run) -> Option<WakeupCost> {
     let is_split = |part: &&Part| {
         let Layout { client, stack, .. } = &part.layout;
         let shared = client.iter().any(|cpu| stack.iter().any(|other| other == cpu));
@@ -214,7 +214,7 @@ pub(crate) fn waking(run: &Run) -> Option<Waking> {
         false => format!("the variants of {}", listed(&split)),
     };
     let (other, same) = (cost.other_cpu.0 as f64, cost.same_cpu.0 as f64);
-    Some(Waking {
+    Some(WakeupCost {
         brief: format!(
             "crossing CPUs adds about {} to every request of {of}",
             rounded(other - same)

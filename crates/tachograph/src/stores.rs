@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use store::{Store, StoreError};
 
 use crate::failure::Failure;
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 
 /// Location of the record.
 pub(crate) enum RecordLocation {
@@ -17,7 +17,7 @@ pub(crate) enum RecordLocation {
 
 impl RecordLocation {
     /// The location in `--record` or TACHOGRAPH_RECORD, or the default file.
-    pub(crate) fn of(global: &Global) -> Result<RecordLocation, Failure> {
+    pub(crate) fn of(global: &GlobalFlags) -> Result<RecordLocation, Failure> {
         let path = match &global.record {
             Some(path) => path.clone(),
             None => return Ok(RecordLocation::File(recordfile::default_path()?)),
@@ -72,7 +72,7 @@ fn scheme(text: &str) -> Option<&str> {
 
 /// The file of recorded runs, for the command `what`; refused if the record is a PostgreSQL
 /// database.
-pub(crate) fn runs_file(global: &Global, what: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn runs_file(global: &GlobalFlags, what: &str) -> Result<PathBuf, Failure> {
     match RecordLocation::of(global)? {
         RecordLocation::File(path) => Ok(path),
         place @ RecordLocation::Postgres(_) => Err(Failure::new(format!(
@@ -84,7 +84,7 @@ pub(crate) fn runs_file(global: &Global, what: &str) -> Result<PathBuf, Failure>
 }
 
 /// Opens the store; creates it if it does not exist.
-pub(crate) fn open(global: &Global) -> Result<Box<dyn Store>, Failure> {
+pub(crate) fn open(global: &GlobalFlags) -> Result<Box<dyn Store>, Failure> {
     Ok(match RecordLocation::of(global)? {
         RecordLocation::File(path) => Box::new(store::Sqlite::open(path)?),
         RecordLocation::Postgres(url) => Box::new(store::Postgres::open(&url)?),
@@ -92,12 +92,12 @@ pub(crate) fn open(global: &Global) -> Result<Box<dyn Store>, Failure> {
 }
 
 /// Opens the store as it is; creates nothing.
-pub(crate) fn open_read_only(global: &Global) -> Result<Box<dyn Store>, Failure> {
+pub(crate) fn open_read_only(global: &GlobalFlags) -> Result<Box<dyn Store>, Failure> {
     Ok(existing(&RecordLocation::of(global)?)??)
 }
 
 /// Opens the store for writing, if there are series in it; those of an older version are migrated.
-pub(crate) fn open_existing(global: &Global) -> Result<Box<dyn Store>, Failure> {
+pub(crate) fn open_existing(global: &GlobalFlags) -> Result<Box<dyn Store>, Failure> {
     match existing(&RecordLocation::of(global)?)? {
         Ok(_) | Err(StoreError::Older { .. }) => open(global),
         Err(error) => Err(error.into()),

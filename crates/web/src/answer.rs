@@ -9,7 +9,7 @@ use serve::ReadError;
 
 /// Why a request was not answered: one sentence and a status.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum RequestRefusal {
     /// The request is wrong.
     Query(GraphiteError),
     /// The request is wrong in a way that only HTTP knows.
@@ -22,33 +22,33 @@ pub(crate) enum Refusal {
     Unavailable(String),
 }
 
-impl From<GraphiteError> for Refusal {
-    fn from(error: GraphiteError) -> Refusal {
-        Refusal::Query(error)
+impl From<GraphiteError> for RequestRefusal {
+    fn from(error: GraphiteError) -> RequestRefusal {
+        RequestRefusal::Query(error)
     }
 }
 
-impl From<ReadError> for Refusal {
-    fn from(error: ReadError) -> Refusal {
-        Refusal::Read(error)
+impl From<ReadError> for RequestRefusal {
+    fn from(error: ReadError) -> RequestRefusal {
+        RequestRefusal::Read(error)
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for RequestRefusal {
     fn into_response(self) -> Response {
         let (status, text) = match self {
-            Refusal::Query(error) => (StatusCode::BAD_REQUEST, error.to_string()),
-            Refusal::Request(text) => (StatusCode::BAD_REQUEST, text),
-            Refusal::Missing(text) => (StatusCode::NOT_FOUND, text),
-            Refusal::Read(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-            Refusal::Unavailable(text) => (StatusCode::SERVICE_UNAVAILABLE, text),
+            RequestRefusal::Query(error) => (StatusCode::BAD_REQUEST, error.to_string()),
+            RequestRefusal::Request(text) => (StatusCode::BAD_REQUEST, text),
+            RequestRefusal::Missing(text) => (StatusCode::NOT_FOUND, text),
+            RequestRefusal::Read(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            RequestRefusal::Unavailable(text) => (StatusCode::SERVICE_UNAVAILABLE, text),
         };
         (status, format!("{text}\n")).into_response()
     }
 }
 
 /// An answer, or why there is none.
-pub(crate) type WebResult = Result<Response, Refusal>;
+pub(crate) type WebResult = Result<Response, RequestRefusal>;
 
 /// JSON as it is.
 pub(crate) fn json(text: impl Into<Bytes>) -> Response {

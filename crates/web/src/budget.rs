@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use store::{Abandonment, StoreError};
 
-use crate::answer::Refusal;
+use crate::answer::RequestRefusal;
 
 /// Slots that a query may read beside others. One that reads more waits for its turn, which one
 /// query has at a time.
@@ -27,17 +27,17 @@ const ASKED_EACH: Duration = Duration::from_millis(50);
 /// The budget of all queries. Cloning shares it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {
-    shared: Arc<Shared>,
+    shared: Arc<SharedBudget>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    taken: Mutex<Taken>,
+struct SharedBudget {
+    taken: Mutex<TakenBudget>,
     freed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenBudget {
     /// Whether a large query runs.
     turn: bool,
     /// Bytes of answers.
@@ -47,7 +47,7 @@ struct Taken {
 /// The turn of a large query, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    shared: Arc<Shared>,
+    shared: Arc<SharedBudget>,
 }
 
 impl Drop for Turn {
@@ -57,8 +57,8 @@ impl Drop for Turn {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+impl SharedBudget {
+    fn lock(&self) -> MutexGuard<'_, TakenBudget> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -70,7 +70,7 @@ impl Shared {
         &self,
         client: &Abandonment,
         limit: Duration,
-        mut take: impl FnMut(&mut Taken) -> bool,
+        mut take: impl FnMut(&mut TakenBudget) -> bool,
     ) -> Result<bool, StoreError> {
         let (begin, mut taken) = (Instant::now(), self.lock());
         while !take(&mut taken) {
@@ -93,14 +93,18 @@ impl Budget {
     /// # Errors
     /// [`StoreError::Abandoned`] if the client goes away meanwhile.
     pub(crate) fn turn(&self, client: &Abandonment) -> Result<Turn, StoreError> {
-        let take = |taken: &mut Taken| !std::mem::replace(&mut taken.turn, true);
+        let take = |taken: &mut TakenBudget| !std::mem::replace(&mut taken.turn, true);
         self.shared.wait(client, Duration::MAX, take)?;
         Ok(Turn { shared: self.shared.clone() })
     }
 
     /// An answer that has its room until it is sent. Waits for it, so it must be called where the
     /// query still has its turn: otherwise answers would pile up.
-    pub(crate) fn answer(&self, client: &Abandonment, text: String) -> Result<Bytes, Refusal> {
+    pub(crate) fn answer(
+        &self,
+        client: &Abandonment,
+        text: String,
+    ) -> Result<Bytes, RequestRefusal> {
         self.answer_within(client, text, PATIENCE)
     }
 
@@ -109,12 +113,12 @@ impl Budget {
         client: &Abandonment,
         text: String,
         limit: Duration,
-    ) -> Result<Bytes, Refusal> {
+    ) -> Result<Bytes, RequestRefusal> {
         if text.len() <= SHORT {
             return Ok(text.into());
         }
         let room = text.len().min(ANSWERS_MAX);
-        let take = |taken: &mut Taken| {
+        let take = |taken: &mut TakenBudget| {
             let is_room = taken.answers + room <= ANSWERS_MAX;
             taken.answers += if is_room { room } else { 0 };
             is_room
@@ -122,31 +126,31 @@ impl Budget {
         match self.shared.wait(client, limit, take) {
             Ok(true) => {}
             Ok(false) => {
-                return Err(Refusal::Unavailable(
+                return Err(RequestRefusal::Unavailable(
                     "too many large answers at a time: try again later".to_owned(),
                 ));
             }
-            Err(error) => return Err(Refusal::Read(error.into())),
+            Err(error) => return Err(RequestRefusal::Read(error.into())),
         }
         let shared = self.shared.clone();
-        Ok(Bytes::from_owner(Roomed { text, room, shared }))
+        Ok(Bytes::from_owner(RoomedAnswer { text, room, shared }))
     }
 }
 
 /// An answer and its room.
-struct Roomed {
+struct RoomedAnswer {
     text: String,
     room: usize,
-    shared: Arc<Shared>,
+    shared: Arc<SharedBudget>,
 }
 
-impl AsRef<[u8]> for Roomed {
+impl AsRef<[u8]> for RoomedAnswer {
     fn as_ref(&self) -> &[u8] {
         self.text.as_bytes()
     }
 }
 
-impl Drop for Roomed {
+impl Drop for RoomedAnswer {
     fn drop(&mut self) {
         self.shared.lock().answers -= self.room;
         self.shared.freed.notify_all();
@@ -190,7 +194,7 @@ mod tests {
             gone.tell();
             assert!(matches!(turn.join().unwrap(), Err(StoreError::Abandoned)));
             let answer = answer.join().unwrap();
-            assert!(matches!(answer, Err(Refusal::Read(_))), "{answer:?}");
+            assert!(matches!(answer, Err(RequestRefusal::Read(_))), "{answer:?}");
         });
         drop((turn, room));
         assert!(budget.turn(&client).is_ok());

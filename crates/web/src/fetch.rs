@@ -9,7 +9,7 @@ use store::{Abandonment, Retention, Store, StoreError};
 
 use crate::budget::{Budget, SLOTS_BESIDE_OTHERS, Turn};
 use crate::catalogue::Names;
-use crate::sql::Read;
+use crate::sql::ReadSlots;
 
 /// Limit on the series of one selection.
 const SERIES_MAX: usize = 20_000;
@@ -47,7 +47,7 @@ pub(crate) struct SeriesReader<'s> {
     kept: HashMap<Key, Vec<Series>>,
     kept_values: usize,
     /// What was read, for the statements that are shown.
-    read: Vec<Read>,
+    read: Vec<ReadSlots>,
     /// The kinds of the series, by the names that they have in a query.
     flavors: HashMap<String, Flavor>,
     /// The error of the store, which ended the query.
@@ -87,7 +87,7 @@ impl<'s> SeriesReader<'s> {
     }
 
     /// What was read, without repetitions.
-    pub(crate) fn read_series(&self) -> &[Read] {
+    pub(crate) fn read_series(&self) -> &[ReadSlots] {
         &self.read
     }
 
@@ -210,7 +210,7 @@ impl<'s> SeriesReader<'s> {
             let stored = names.series.get(&entry.id)?;
             if self.read.len() < READ_MAX {
                 let identity = stored.identity.clone();
-                self.read.push(Read { identity, step, from_us, until_us });
+                self.read.push(ReadSlots { identity, step, from_us, until_us });
             }
             self.flavors.insert(entry.full.clone(), stored.spec.kind.flavor());
             Some(series_of(entry, stored, step, &rows, from_us, until_us))

@@ -6,27 +6,27 @@ use axum::extract::State;
 use graphite::Node;
 use serde_json::{Value, json};
 
-use crate::Shared;
-use crate::answer::{Refusal, WebResult, json as answer};
+use crate::WebState;
+use crate::answer::{RequestRefusal, WebResult, json as answer};
 use crate::parameters::Parameters;
 
 /// Limit on the nodes of an answer.
 const NODES_MAX: usize = 100_000;
 
-fn missing() -> Refusal {
-    Refusal::Request("no query: add query=PATH, such as query=servers.*".to_owned())
+fn missing() -> RequestRefusal {
+    RequestRefusal::Request("no query: add query=PATH, such as query=servers.*".to_owned())
 }
 
-fn limited(nodes: &[Node]) -> Result<(), Refusal> {
+fn limited(nodes: &[Node]) -> Result<(), RequestRefusal> {
     match nodes.len() {
         0..=NODES_MAX => Ok(()),
-        count => Err(Refusal::Request(format!(
+        count => Err(RequestRefusal::Request(format!(
             "the query matches {count} nodes, but the limit is {NODES_MAX}: use a narrower pattern"
         ))),
     }
 }
 
-pub(crate) async fn find(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
+pub(crate) async fn find(State(shared): State<WebState>, parameters: Parameters) -> WebResult {
     let query = parameters.get("query").ok_or_else(missing)?.to_owned();
     let names = shared.catalogue.names(&shared.readers).await?;
     let format = parameters.get("format").unwrap_or("treejson");
@@ -70,7 +70,7 @@ pub(crate) async fn find(State(shared): State<Shared>, parameters: Parameters) -
             json!({ "nodes": texts })
         }
         other => {
-            return Err(Refusal::Request(format!(
+            return Err(RequestRefusal::Request(format!(
                 "format '{}' is not supported: use treejson, json, completer or nodelist",
                 other.chars().take(40).collect::<String>()
             )));
@@ -92,7 +92,7 @@ fn tree(node: &Node, base: &str) -> Value {
     })
 }
 
-pub(crate) async fn expand(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
+pub(crate) async fn expand(State(shared): State<WebState>, parameters: Parameters) -> WebResult {
     let queries = parameters.all("query");
     if queries.is_empty() {
         return Err(missing());
@@ -119,7 +119,7 @@ pub(crate) async fn expand(State(shared): State<Shared>, parameters: Parameters)
     Ok(answer(json!({ "results": results }).to_string()))
 }
 
-pub(crate) async fn index(State(shared): State<Shared>) -> WebResult {
+pub(crate) async fn index(State(shared): State<WebState>) -> WebResult {
     let names = shared.catalogue.names(&shared.readers).await?;
     let paths: BTreeSet<&str> =
         names.index.entries().iter().map(|entry| entry.name.as_str()).collect();

@@ -4,7 +4,7 @@ use axum::extract::Path;
 use graphite::{Aggregation, FUNCTIONS, Function, Kind, Parameter};
 use serde_json::{Map, Value, json};
 
-use crate::answer::{Refusal, WebResult, json as answer};
+use crate::answer::{RequestRefusal, WebResult, json as answer};
 use crate::parameters::Parameters;
 
 pub(crate) async fn list(parameters: Parameters) -> WebResult {
@@ -27,7 +27,9 @@ pub(crate) async fn list(parameters: Parameters) -> WebResult {
 pub(crate) async fn one(Path(name): Path<String>) -> WebResult {
     match FUNCTIONS.iter().find(|function| function.name == name) {
         Some(function) => Ok(answer(described(function).to_string())),
-        None => Err(Refusal::Missing("unknown function; /functions lists all of them".to_owned())),
+        None => Err(RequestRefusal::Missing(
+            "unknown function; /functions lists all of them".to_owned(),
+        )),
     }
 }
 

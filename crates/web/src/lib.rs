@@ -51,7 +51,7 @@ pub struct Places {
 
 /// What handlers share. Cloning shares it.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct WebState {
     readers: Readers,
     catalogue: Catalogue,
     budget: Budget,
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
 /// The page and Graphite's API, over the store of `readers`.
 pub fn router(readers: &Readers, places: Places) -> Router {
     let (readers, catalogue, budget) = (readers.clone(), Catalogue::default(), Budget::default());
-    let shared = Shared { readers, catalogue, budget, places };
+    let shared = WebState { readers, catalogue, budget, places };
     Router::new()
         .route("/", get(page::index))
         .route("/page.css", get(page::style))

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use series::Flavor;
 use store::StoreError;
 
-use crate::Shared;
+use crate::WebState;
 use crate::answer::{WebResult, json as answer};
 use crate::fetch::{Finder, SeriesReader};
 use crate::parameters::Parameters;
-use crate::render::{Request, number, quoted};
+use crate::render::{RenderRequest, number, quoted};
 use crate::sql;
 
 /// Limit on the series of a list.
@@ -64,7 +64,7 @@ pub(crate) async fn chart_script() -> Response {
 }
 
 /// Series whose names contain all words of a search, whatever their case.
-pub(crate) async fn series(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
+pub(crate) async fn series(State(shared): State<WebState>, parameters: Parameters) -> WebResult {
     let limit = parameters.count("limit")?.unwrap_or(LISTED_MAX).min(LISTED_MAX);
     let words = parameters.get("search").unwrap_or_default().to_lowercase();
     let words: Vec<&str> = words.split_whitespace().collect();
@@ -100,8 +100,8 @@ fn escaped(name: &str) -> String {
 }
 
 /// The range in which the series of a target have data.
-pub(crate) async fn span(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
-    let request = Request::new(&parameters)?;
+pub(crate) async fn span(State(shared): State<WebState>, parameters: Parameters) -> WebResult {
+    let request = RenderRequest::new(&parameters)?;
     let names = shared.catalogue.names(&shared.readers).await?;
     let mut finder = Finder::new(names);
     request.evaluate_whole(&mut finder)?;
@@ -111,8 +111,8 @@ pub(crate) async fn span(State(shared): State<Shared>, parameters: Parameters) -
 }
 
 /// The curves of targets, each with its total, and the statements that read the same.
-pub(crate) async fn curves(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
-    let request = Request::new(&parameters)?;
+pub(crate) async fn curves(State(shared): State<WebState>, parameters: Parameters) -> WebResult {
+    let request = RenderRequest::new(&parameters)?;
     let names = shared.catalogue.names(&shared.readers).await?;
     let is_postgres = shared.places.is_postgres;
     let budget = shared.budget;
@@ -132,7 +132,7 @@ pub(crate) async fn curves(State(shared): State<Shared>, parameters: Parameters)
 
 fn as_json(
     found: Vec<Series>,
-    request: &Request,
+    request: &RenderRequest,
     reader: &SeriesReader<'_>,
     is_postgres: bool,
 ) -> String {

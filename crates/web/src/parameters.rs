@@ -6,7 +6,7 @@ use axum::http::Method;
 use graphite::GraphiteError;
 use jiff::tz::TimeZone;
 
-use crate::answer::Refusal;
+use crate::answer::RequestRefusal;
 
 /// Limit on the bytes of a form.
 const FORM_BYTES_MAX: usize = 1 << 20;
@@ -21,14 +21,14 @@ pub(crate) struct Parameters {
 }
 
 impl<S: Send + Sync> FromRequest<S> for Parameters {
-    type Rejection = Refusal;
+    type Rejection = RequestRefusal;
 
-    async fn from_request(request: Request, _state: &S) -> Result<Parameters, Refusal> {
+    async fn from_request(request: Request, _state: &S) -> Result<Parameters, RequestRefusal> {
         let query = request.uri().query().unwrap_or_default().to_owned();
         let mut pairs = parsed(query.as_bytes());
         if request.method() == Method::POST {
             let body = to_bytes(request.into_body(), FORM_BYTES_MAX).await.map_err(|_| {
-                Refusal::Request(format!(
+                RequestRefusal::Request(format!(
                     "the form cannot be read: it must be complete, and at most {FORM_BYTES_MAX} \
                      bytes long"
                 ))
@@ -36,7 +36,7 @@ impl<S: Send + Sync> FromRequest<S> for Parameters {
             pairs.extend(parsed(&body));
         }
         if pairs.len() > PARAMETERS_MAX {
-            return Err(Refusal::Request(format!(
+            return Err(RequestRefusal::Request(format!(
                 "the request has {} parameters, but the limit is {PARAMETERS_MAX}",
                 pairs.len()
             )));
@@ -70,12 +70,12 @@ impl Parameters {
     }
 
     /// A positive number.
-    pub(crate) fn count(&self, name: &str) -> Result<Option<usize>, Refusal> {
+    pub(crate) fn count(&self, name: &str) -> Result<Option<usize>, RequestRefusal> {
         let Some(text) = self.get(name) else { return Ok(None) };
         // Grafana computes widths in fractions of a pixel.
         match text.parse::<f64>() {
             Ok(count) if (1.0..1e9).contains(&count) => Ok(Some(count as usize)),
-            _ => Err(Refusal::Request(format!("'{name}' must be a number of at least 1"))),
+            _ => Err(RequestRefusal::Request(format!("'{name}' must be a number of at least 1"))),
         }
     }
 

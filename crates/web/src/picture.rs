@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _, Unit, ZonedRound};
 use report::chart::{Times, TimesCurve, times};
 
-use crate::answer::Refusal;
+use crate::answer::RequestRefusal;
 use crate::parameters::Parameters;
 
 /// Width and height without parameters, in pixels.
@@ -57,14 +57,16 @@ pub(crate) struct Canvas {
 }
 
 impl Canvas {
-    pub(crate) fn new(parameters: &Parameters) -> Result<Canvas, Refusal> {
+    pub(crate) fn new(parameters: &Parameters) -> Result<Canvas, RequestRefusal> {
         let size = |name: &str, default: u32| match parameters.count(name)? {
             None => Ok(default),
             Some(count) => u32::try_from(count)
                 .ok()
                 .filter(|pixels| (LEAST..=MOST).contains(pixels))
                 .ok_or_else(|| {
-                    Refusal::Request(format!("'{name}' must be from {LEAST} to {MOST} pixels"))
+                    RequestRefusal::Request(format!(
+                        "'{name}' must be from {LEAST} to {MOST} pixels"
+                    ))
                 }),
         };
         let title = parameters.get("title").unwrap_or_default().chars().take(200).collect();

@@ -11,8 +11,8 @@ use jiff::tz::TimeZone;
 use series::Flavor;
 use store::StoreError;
 
-use crate::Shared;
-use crate::answer::{Refusal, WebResult, json};
+use crate::WebState;
+use crate::answer::{RequestRefusal, WebResult, json};
 use crate::fetch::{SLOTS_MAX, SeriesReader};
 use crate::parameters::Parameters;
 use crate::picture::Canvas;
@@ -27,7 +27,7 @@ const VALUES_MAX: usize = SLOTS_MAX;
 const DEFAULT_RANGE_S: i64 = 86_400;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Format {
+enum RenderFormat {
     Json,
     Csv,
     Raw,
@@ -36,7 +36,7 @@ enum Format {
 
 /// A request for series.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct RenderRequest {
     targets: Vec<Expression>,
     from_s: i64,
     until_s: i64,
@@ -51,8 +51,8 @@ pub(crate) fn now_s() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-impl Request {
-    pub(crate) fn new(parameters: &Parameters) -> Result<Request, Refusal> {
+impl RenderRequest {
+    pub(crate) fn new(parameters: &Parameters) -> Result<RenderRequest, RequestRefusal> {
         let zone = parameters.zone()?;
         let now_s = parameters.time("now", now_s(), &zone)?.unwrap_or_else(now_s);
         let until_s = parameters.time("until", now_s, &zone)?.unwrap_or(now_s);
@@ -62,12 +62,12 @@ impl Request {
         }
         let targets = parameters.all("target");
         if targets.is_empty() {
-            return Err(Refusal::Request(
+            return Err(RequestRefusal::Request(
                 "no target: add target=PATH, such as target=servers.*.cpu".to_owned(),
             ));
         }
         if targets.len() > TARGETS_MAX {
-            return Err(Refusal::Request(format!(
+            return Err(RequestRefusal::Request(format!(
                 "the request has {} targets, but the limit is {TARGETS_MAX}",
                 targets.len()
             )));
@@ -77,11 +77,13 @@ impl Request {
             None => None,
             Some(Ok(xff)) if (0.0..=1.0).contains(&xff) => Some(xff),
             Some(_) => {
-                return Err(Refusal::Request("'xFilesFactor' must be from 0 to 1".to_owned()));
+                return Err(RequestRefusal::Request(
+                    "'xFilesFactor' must be from 0 to 1".to_owned(),
+                ));
             }
         };
         let points = parameters.count("maxDataPoints")?;
-        Ok(Request { targets, from_s, until_s, now_s, zone, points, xff })
+        Ok(RenderRequest { targets, from_s, until_s, now_s, zone, points, xff })
     }
 
     /// Evaluates all targets, and consolidates the result to the number of points.
@@ -122,22 +124,22 @@ impl Request {
     }
 }
 
-pub(crate) async fn render(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
+pub(crate) async fn render(State(shared): State<WebState>, parameters: Parameters) -> WebResult {
     let format = match parameters.get("format") {
-        None | Some("json") => Format::Json,
-        Some("csv") => Format::Csv,
-        Some("raw") => Format::Raw,
-        Some("svg") => Format::Svg(Canvas::new(&parameters)?),
+        None | Some("json") => RenderFormat::Json,
+        Some("csv") => RenderFormat::Csv,
+        Some("raw") => RenderFormat::Raw,
+        Some("svg") => RenderFormat::Svg(Canvas::new(&parameters)?),
         Some(other) => {
-            return Err(Refusal::Request(format!(
+            return Err(RequestRefusal::Request(format!(
                 "format '{}' is not supported: use json, csv, raw or svg",
                 other.chars().take(40).collect::<String>()
             )));
         }
     };
     let known_only = parameters.is_set("noNullPoints");
-    let mut request = Request::new(&parameters)?;
-    if let Format::Svg(canvas) = &format {
+    let mut request = RenderRequest::new(&parameters)?;
+    if let RenderFormat::Svg(canvas) = &format {
         // More points than pixels cannot be seen.
         request.points = Some(request.points.unwrap_or(canvas.width as usize));
     }
@@ -154,10 +156,10 @@ pub(crate) async fn render(State(shared): State<Shared>, parameters: Parameters)
             Some(failure) => Err(failure),
             None => Ok::<_, StoreError>(found.map(|found| {
                 let text = match &format {
-                    Format::Json => as_json(&found, known_only),
-                    Format::Csv => as_csv(&found, &zone),
-                    Format::Raw => as_raw(&found),
-                    Format::Svg(canvas) => {
+                    RenderFormat::Json => as_json(&found, known_only),
+                    RenderFormat::Csv => as_csv(&found, &zone),
+                    RenderFormat::Raw => as_raw(&found),
+                    RenderFormat::Svg(canvas) => {
                         let are_counts = found
                             .iter()
                             .all(|series| reader.flavor(&series.path) == Some(Flavor::Flow));
@@ -176,14 +178,14 @@ pub(crate) async fn render(State(shared): State<Shared>, parameters: Parameters)
     })
 }
 
-impl Format {
+impl RenderFormat {
     /// The media type; `None` for JSON.
     fn kind(&self) -> Option<&'static str> {
         match self {
-            Format::Json => None,
-            Format::Csv => Some("text/csv; charset=utf-8"),
-            Format::Raw => Some("text/plain; charset=utf-8"),
-            Format::Svg(_) => Some("image/svg+xml; charset=utf-8"),
+            RenderFormat::Json => None,
+            RenderFormat::Csv => Some("text/csv; charset=utf-8"),
+            RenderFormat::Raw => Some("text/plain; charset=utf-8"),
+            RenderFormat::Svg(_) => Some("image/svg+xml; charset=utf-8"),
         }
     }
 }

@@ -11,8 +11,8 @@ use record::{RunLine, RunState};
 use serde_json::{Value, json};
 use store::StoreError;
 
-use crate::Shared;
-use crate::answer::{Refusal, WebResult, json as answer};
+use crate::WebState;
+use crate::answer::{RequestRefusal, WebResult, json as answer};
 use crate::render::now_s;
 
 /// Limit on the runs of the list.
@@ -31,17 +31,17 @@ const NONE_YET: &str = "No runs yet. Record one: tachograph compare COMMAND COMM
 /// Calls `read` with the file of runs, on a thread where it may block.
 async fn with_file<T: Send + 'static>(
     path: PathBuf,
-    read: impl FnOnce(&std::path::Path) -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
+    read: impl FnOnce(&std::path::Path) -> Result<T, RequestRefusal> + Send + 'static,
+) -> Result<T, RequestRefusal> {
     let done = tokio::task::spawn_blocking(move || read(&path)).await;
-    done.map_err(|_| Refusal::Unavailable("the read was stopped: try again".to_owned()))?
+    done.map_err(|_| RequestRefusal::Unavailable("the read was stopped: try again".to_owned()))?
 }
 
-fn unavailable(error: impl std::fmt::Display) -> Refusal {
-    Refusal::Unavailable(error.to_string())
+fn unavailable(error: impl std::fmt::Display) -> RequestRefusal {
+    RequestRefusal::Unavailable(error.to_string())
 }
 
-pub(crate) async fn list(State(shared): State<Shared>) -> WebResult {
+pub(crate) async fn list(State(shared): State<WebState>) -> WebResult {
     let Some(path) = shared.places.runs else {
         let note = "Runs are recorded only in SQLite files, and this record is a PostgreSQL \
                     database.";
@@ -87,8 +87,9 @@ fn shown(run: &RunLine) -> Value {
     })
 }
 
-pub(crate) async fn one(State(shared): State<Shared>, Path(id): Path<String>) -> WebResult {
-    let missing = || Refusal::Missing("unknown run; the page lists all runs under Runs".to_owned());
+pub(crate) async fn one(State(shared): State<WebState>, Path(id): Path<String>) -> WebResult {
+    let missing =
+        || RequestRefusal::Missing("unknown run; the page lists all runs under Runs".to_owned());
     let path = shared.places.runs.ok_or_else(missing)?;
     let page = with_file(path, move |path| {
         let store = archive::Store::open_read_only(path).map_err(unavailable)?;

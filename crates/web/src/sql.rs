@@ -5,7 +5,7 @@ use store::Identity;
 
 /// Slots of a series that a query read.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Read {
+pub(crate) struct ReadSlots {
     pub(crate) identity: Identity,
     pub(crate) step: Step,
     pub(crate) from_us: i64,
@@ -18,8 +18,8 @@ fn quoted(text: &str) -> String {
 }
 
 /// A statement for SQLite or PostgreSQL, over the view of the step.
-pub(crate) fn statement(read: &Read, is_postgres: bool) -> String {
-    let Read { identity, step, from_us, until_us } = read;
+pub(crate) fn statement(read: &ReadSlots, is_postgres: bool) -> String {
+    let ReadSlots { identity, step, from_us, until_us } = read;
     let mut conditions = vec![
         format!("measurement = {}", quoted(&identity.measurement)),
         format!("field = {}", quoted(&identity.field)),
@@ -57,7 +57,7 @@ mod tests {
     fn statements_are_quoted() {
         let identity = Identity::new("it's", [("a\"b", "x'; DROP TABLE series; --")]);
         let step = Step::from_secs(60).unwrap();
-        let read = Read { identity, step, from_us: 0, until_us: 60_000_000 };
+        let read = ReadSlots { identity, step, from_us: 0, until_us: 60_000_000 };
         assert_eq!(
             statement(&read, true),
             "SELECT slot, rate, total FROM every_1m\nWHERE measurement = 'it''s'\n  AND field = \

@@ -4,8 +4,8 @@ use axum::extract::{Path, State};
 use graphite::TagExpression;
 use serde_json::{Value, json};
 
-use crate::Shared;
-use crate::answer::{Refusal, WebResult, json as answer};
+use crate::WebState;
+use crate::answer::{RequestRefusal, WebResult, json as answer};
 use crate::parameters::Parameters;
 
 /// Limit on the answers of a completion, unless the request has one.
@@ -17,10 +17,10 @@ const LISTED_MAX: usize = 100_000;
 /// Limit on the expressions of a request.
 const EXPRESSIONS_MAX: usize = 100;
 
-fn expressions(parameters: &Parameters) -> Result<Vec<TagExpression>, Refusal> {
+fn expressions(parameters: &Parameters) -> Result<Vec<TagExpression>, RequestRefusal> {
     let texts = parameters.all("expr");
     if texts.len() > EXPRESSIONS_MAX {
-        return Err(Refusal::Request(format!(
+        return Err(RequestRefusal::Request(format!(
             "the request has {} expressions, but the limit is {EXPRESSIONS_MAX}",
             texts.len()
         )));
@@ -29,7 +29,7 @@ fn expressions(parameters: &Parameters) -> Result<Vec<TagExpression>, Refusal> {
     Ok(parsed)
 }
 
-fn filter(parameters: &Parameters) -> Result<Option<TagExpression>, Refusal> {
+fn filter(parameters: &Parameters) -> Result<Option<TagExpression>, RequestRefusal> {
     let pattern = parameters.get("filter").map(|pattern| format!("value=~{pattern}"));
     Ok(pattern.map(|pattern| TagExpression::parse(&pattern)).transpose()?)
 }
@@ -39,7 +39,7 @@ fn passes(filter: &Option<TagExpression>, value: &str) -> bool {
     filter.as_ref().is_none_or(|filter| filter.matches(&tags))
 }
 
-pub(crate) async fn list(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
+pub(crate) async fn list(State(shared): State<WebState>, parameters: Parameters) -> WebResult {
     let filter = filter(&parameters)?;
     let limit = parameters.count("limit")?.unwrap_or(LISTED_MAX);
     let names = shared.catalogue.names(&shared.readers).await?;
@@ -49,7 +49,7 @@ pub(crate) async fn list(State(shared): State<Shared>, parameters: Parameters) -
 }
 
 pub(crate) async fn one(
-    State(shared): State<Shared>,
+    State(shared): State<WebState>,
     Path(tag): Path<String>,
     parameters: Parameters,
 ) -> WebResult {
@@ -58,7 +58,9 @@ pub(crate) async fn one(
     let names = shared.catalogue.names(&shared.readers).await?;
     let values = names.index.values(&tag, &[], "", LISTED_MAX);
     if values.is_empty() {
-        return Err(Refusal::Missing("no series has this tag; /tags lists all tags".to_owned()));
+        return Err(RequestRefusal::Missing(
+            "no series has this tag; /tags lists all tags".to_owned(),
+        ));
     }
     let values = values.into_iter().filter(|(value, _)| passes(&filter, value)).take(limit);
     let values: Value =
@@ -66,10 +68,13 @@ pub(crate) async fn one(
     Ok(answer(json!({ "tag": tag, "values": values }).to_string()))
 }
 
-pub(crate) async fn find_series(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
+pub(crate) async fn find_series(
+    State(shared): State<WebState>,
+    parameters: Parameters,
+) -> WebResult {
     let expressions = expressions(&parameters)?;
     if expressions.is_empty() {
-        return Err(Refusal::Request(
+        return Err(RequestRefusal::Request(
             "no expression: add expr=TAG=VALUE, such as expr=name=cpu".to_owned(),
         ));
     }
@@ -80,7 +85,7 @@ pub(crate) async fn find_series(State(shared): State<Shared>, parameters: Parame
 }
 
 pub(crate) async fn complete_tags(
-    State(shared): State<Shared>,
+    State(shared): State<WebState>,
     parameters: Parameters,
 ) -> WebResult {
     let expressions = expressions(&parameters)?;
@@ -91,14 +96,14 @@ pub(crate) async fn complete_tags(
 }
 
 pub(crate) async fn complete_values(
-    State(shared): State<Shared>,
+    State(shared): State<WebState>,
     parameters: Parameters,
 ) -> WebResult {
     let expressions = expressions(&parameters)?;
     let limit = parameters.count("limit")?.unwrap_or(COMPLETED);
-    let tag = parameters
-        .get("tag")
-        .ok_or_else(|| Refusal::Request("no tag: add tag=NAME, such as tag=host".to_owned()))?;
+    let tag = parameters.get("tag").ok_or_else(|| {
+        RequestRefusal::Request("no tag: add tag=NAME, such as tag=host".to_owned())
+    })?;
     let names = shared.catalogue.names(&shared.readers).await?;
     let prefix = parameters.get("valuePrefix").unwrap_or_default();
     let values = names.index.values(tag, &expressions, prefix, limit);

@@ -2,7 +2,7 @@
 
 use stats::Estimate;
 
-use super::Format;
+use super::AxisFormat;
 use super::scale::Scale;
 use super::svg::{Canvas, SERIES, Svg};
 
@@ -16,7 +16,7 @@ pub struct Dots {
     /// The unit, above the axis.
     pub unit: String,
     /// Format of the axis labels.
-    pub format: Format,
+    pub format: AxisFormat,
     /// Names of the variants.
     pub names: Vec<String>,
     /// Number of blocks, including those that do not count.

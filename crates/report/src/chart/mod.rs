@@ -27,7 +27,7 @@ pub use times::{Times, TimesCurve, times};
 
 /// Number format of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
+pub enum AxisFormat {
     /// Per second: `1,837`.
     #[default]
     Rate,
@@ -37,13 +37,13 @@ pub enum Format {
     Bandwidth,
 }
 
-impl Format {
+impl AxisFormat {
     /// The formatted number.
     pub fn write(self, value: f64) -> String {
         match self {
-            Format::Rate => base::format_rate(value),
-            Format::Time => crate::text::time(value),
-            Format::Bandwidth => crate::text::bandwidth(value),
+            AxisFormat::Rate => base::format_rate(value),
+            AxisFormat::Time => crate::text::time(value),
+            AxisFormat::Bandwidth => crate::text::bandwidth(value),
         }
     }
 
@@ -58,15 +58,15 @@ impl Format {
             return "0".to_owned();
         }
         let (scale, unit) = match self {
-            Format::Rate => (1.0, ""),
-            Format::Time if value < 1e3 => (1.0, " ns"),
-            Format::Time if value < 1e6 => (1e3, " µs"),
-            Format::Time if value < 1e9 => (1e6, " ms"),
-            Format::Time => (1e9, " s"),
-            Format::Bandwidth if value < 1e3 => (1.0, " B/s"),
-            Format::Bandwidth if value < 1e6 => (1e3, " kB/s"),
-            Format::Bandwidth if value < 1e9 => (1e6, " MB/s"),
-            Format::Bandwidth => (1e9, " GB/s"),
+            AxisFormat::Rate => (1.0, ""),
+            AxisFormat::Time if value < 1e3 => (1.0, " ns"),
+            AxisFormat::Time if value < 1e6 => (1e3, " µs"),
+            AxisFormat::Time if value < 1e9 => (1e6, " ms"),
+            AxisFormat::Time => (1e9, " s"),
+            AxisFormat::Bandwidth if value < 1e3 => (1.0, " B/s"),
+            AxisFormat::Bandwidth if value < 1e6 => (1e3, " kB/s"),
+            AxisFormat::Bandwidth if value < 1e9 => (1e6, " MB/s"),
+            AxisFormat::Bandwidth => (1e9, " GB/s"),
         };
         let decimals = (-(step / scale).log10()).ceil().clamp(0.0, 9.0) as usize;
         let text = format!("{:.decimals$}", value / scale);
@@ -84,15 +84,15 @@ mod tests {
 
     #[test]
     fn neighbours_on_an_axis_read_differently() {
-        let times = Format::Time.ticks(&[11.54e6, 11.56e6, 11.58e6]);
+        let times = AxisFormat::Time.ticks(&[11.54e6, 11.56e6, 11.58e6]);
         assert_eq!(times, ["11.54 ms", "11.56 ms", "11.58 ms"]);
-        let log = Format::Time.ticks(&[5e5, 1e6, 2e6, 20e6]);
+        let log = AxisFormat::Time.ticks(&[5e5, 1e6, 2e6, 20e6]);
         assert_eq!(log, ["500 µs", "1 ms", "2 ms", "20 ms"]);
-        assert_eq!(Format::Rate.ticks(&[0.0, 5_000.0, 10_000.0]), ["0", "5,000", "10,000"]);
-        assert_eq!(Format::Rate.ticks(&[2.5, 3.0, 3.5]), ["2.5", "3", "3.5"]);
-        let bytes = Format::Bandwidth.ticks(&[5e6, 1e8, 1e9, 2e9]);
+        assert_eq!(AxisFormat::Rate.ticks(&[0.0, 5_000.0, 10_000.0]), ["0", "5,000", "10,000"]);
+        assert_eq!(AxisFormat::Rate.ticks(&[2.5, 3.0, 3.5]), ["2.5", "3", "3.5"]);
+        let bytes = AxisFormat::Bandwidth.ticks(&[5e6, 1e8, 1e9, 2e9]);
         assert_eq!(bytes, ["5 MB/s", "100 MB/s", "1 GB/s", "2 GB/s"]);
-        assert_eq!(Format::Rate.ticks(&[0.0, 2e-4, 4e-4]), ["0", "0.0002", "0.0004"]);
-        assert_eq!(Format::Rate.ticks(&[]), [] as [String; 0]);
+        assert_eq!(AxisFormat::Rate.ticks(&[0.0, 2e-4, 4e-4]), ["0", "0.0002", "0.0004"]);
+        assert_eq!(AxisFormat::Rate.ticks(&[]), [] as [String; 0]);
     }
 }

@@ -1,6 +1,6 @@
 //! Latency distribution: time by percentile.
 
-use super::Format;
+use super::AxisFormat;
 use super::scale::{Scale, extent};
 use super::svg::{Canvas, SERIES, Svg};
 
@@ -51,7 +51,7 @@ pub fn quantiles(data: &Quantiles, width: u32) -> Svg {
     let x = Scale::log(1.0, last * 1.02, left, right);
 
     canvas.small_line(top - 10.0, &data.unit);
-    canvas.grid(&y, &y.ticks(6), Format::Time, left, right);
+    canvas.grid(&y, &y.ticks(6), AxisFormat::Time, left, right);
     for (quantile, name) in MARKED.iter().filter(|(q, _)| rarity(*q) <= last * 1.02) {
         let at = x.at(rarity(*quantile));
         canvas.line("grid", (at, top), (at, bottom));
@@ -77,7 +77,8 @@ fn draw_curve(canvas: &mut Canvas, curve: &Curve, x: &Scale, y: &Scale) {
     for (quantile, name) in MARKED.iter().skip(1) {
         let near = curve.points.iter().find(|p| (p.0 - quantile).abs() < 1e-9);
         if let Some((q, _, time, _)) = near {
-            let tip = format!("{}: {name} took at most {}", curve.name, Format::Time.write(*time));
+            let tip =
+                format!("{}: {name} took at most {}", curve.name, AxisFormat::Time.write(*time));
             canvas.mark("mark", curve.series, place(*q, *time), 4.4, &tip);
         }
     }

@@ -1,6 +1,6 @@
 //! Throughput over time, as a tachograph draws speed: the area is the count.
 
-use super::Format;
+use super::AxisFormat;
 use super::scale::Scale;
 use super::svg::{Canvas, SERIES, Svg};
 use crate::text::fit;
@@ -71,7 +71,7 @@ pub fn strips(data: &Strips, width: u32) -> Svg {
         top = bottom + 12.0;
     }
     let ticks = x.ticks(if width < 500 { 4 } else { 8 });
-    for (tick, label) in ticks.iter().zip(Format::Rate.ticks(&ticks)) {
+    for (tick, label) in ticks.iter().zip(AxisFormat::Rate.ticks(&ticks)) {
         canvas.text("muted mid small", x.at(*tick).min(right - 8.0), top + 4.0, &label);
     }
     let several = data.strips.iter().any(|strip| strip.trials.len() > 1);
@@ -87,7 +87,7 @@ fn draw_strip(canvas: &mut Canvas, strip: &Strip, x: &Scale, y: &Scale, top: f64
     canvas.text("strong", 18.0, top + 14.0, &fit(&strip.name, room));
     canvas.text("muted end small", right, top + 14.0, &strip.total);
     let ticks = Some(y.ticks(2)).filter(|ticks| ticks.len() > 1).unwrap_or_else(|| y.ticks(4));
-    canvas.grid(y, &ticks, Format::Rate, LEFT, right);
+    canvas.grid(y, &ticks, AxisFormat::Rate, LEFT, right);
     let mut start = 0.0;
     for (block, counts, steps) in &strip.trials {
         let end = start + steps.len() as f64 * strip.step_s;

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::Format;
+use super::AxisFormat;
 use super::scale::Scale;
 
 /// Number of colours and shapes before they repeat.
@@ -171,7 +171,14 @@ impl Canvas {
     }
 
     /// Lines at the ticks of a vertical axis, labelled at its left.
-    pub(crate) fn grid(&mut self, y: &Scale, ticks: &[f64], format: Format, left: f64, right: f64) {
+    pub(crate) fn grid(
+        &mut self,
+        y: &Scale,
+        ticks: &[f64],
+        format: AxisFormat,
+        left: f64,
+        right: f64,
+    ) {
         for (tick, label) in ticks.iter().zip(format.ticks(ticks)) {
             let at = y.at(*tick);
             self.line("grid", (left, at), (right, at));

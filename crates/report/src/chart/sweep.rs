@@ -2,7 +2,7 @@
 
 use stats::Estimate;
 
-use super::Format;
+use super::AxisFormat;
 use super::scale::{Scale, extent};
 use super::svg::{Canvas, SERIES, Svg, text_width};
 use crate::text::{bounds, interval};
@@ -17,7 +17,7 @@ pub struct Sweep {
     /// The unit, above the axis.
     pub unit: String,
     /// Format of the figures.
-    pub format: Format,
+    pub format: AxisFormat,
     /// One line per variant.
     pub lines: Vec<SweepLine>,
 }
@@ -160,7 +160,7 @@ mod tests {
             title: "Requests per second by size".to_owned(),
             description: String::new(),
             unit: "requests/s".to_owned(),
-            format: Format::Rate,
+            format: AxisFormat::Rate,
             lines: vec![SweepLine {
                 name: "tcp".to_owned(),
                 series: 0,

@@ -1,6 +1,6 @@
 //! Curves over time, as series of a recorder have them: a value for each step.
 
-use super::Format;
+use super::AxisFormat;
 use super::scale::Scale;
 use super::svg::{Canvas, SERIES, Svg};
 
@@ -66,7 +66,7 @@ pub fn times(data: &Times, width: u32) -> Svg {
 
     canvas.small_line(top - 8.0, &data.unit);
     let ticks = y.ticks((data.height / 45).max(2) as usize);
-    canvas.grid(&y, &ticks, Format::Rate, LEFT, right);
+    canvas.grid(&y, &ticks, AxisFormat::Rate, LEFT, right);
     for (at_s, label) in &data.ticks {
         canvas.line("grid", (x.at(*at_s), top), (x.at(*at_s), bottom));
         canvas.text("muted mid small", x.at(*at_s).min(right - 14.0), bottom + 16.0, label);

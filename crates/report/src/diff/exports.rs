@@ -69,14 +69,14 @@ pub enum Direction {
 }
 
 /// A figure of the head to be tracked over commits.
-struct Tracked {
+struct TrackedFigure {
     metric: Metric,
     name: &'static str,
     unit: &'static str,
     estimate: Estimate,
 }
 
-fn figures(run: &Run) -> Vec<Tracked> {
+fn figures(run: &Run) -> Vec<TrackedFigure> {
     let Some(part) = run.parts.first() else { return Vec::new() };
     let (closed, times) = (view::capacity(part, HEAD), view::latency_summary(part, HEAD));
     let (closed, times) = (closed.as_ref(), times.as_ref());
@@ -94,7 +94,7 @@ fn figures(run: &Run) -> Vec<Tracked> {
     };
     let usable = all.into_iter().filter_map(|(metric, name, unit, estimate)| {
         let estimate = estimate.filter(|estimate| is_usable(metric, estimate))?;
-        Some(Tracked { metric, name, unit, estimate })
+        Some(TrackedFigure { metric, name, unit, estimate })
     });
     usable.collect()
 }
@@ -103,11 +103,11 @@ fn figures(run: &Run) -> Vec<Tracked> {
 /// (<https://github.com/benchmark-action/github-action-benchmark>): an array of objects with name,
 /// unit, value, range and extra.
 pub fn tracked(run: &Run, diff: &Diff, direction: Direction) -> Value {
-    let is_bigger = |tracked: &Tracked| tracked.metric == Metric::Throughput;
+    let is_bigger = |tracked: &TrackedFigure| tracked.metric == Metric::Throughput;
     let wanted =
         figures(run).into_iter().filter(|t| is_bigger(t) == (direction == Direction::Bigger));
     let mut entries = Vec::new();
-    for Tracked { metric, name, unit, estimate } in wanted {
+    for TrackedFigure { metric, name, unit, estimate } in wanted {
         let extra = format!("base {}, head {}", diff.base.short, diff.head.short);
         entries.push(entry(name, unit, &estimate, &extra));
         let ratios = comparison(run, metric).map(|comparison| comparison.judgement.ratio);

@@ -3,7 +3,9 @@
 use record::{Comparison, Metric, Offer, Part, Run, Trial};
 use stats::{Estimate, Verdict};
 
-use crate::chart::{Curve, Dot, Dots, Forest, ForestRow, Format, Level, Quantiles, Strip, Strips};
+use crate::chart::{
+    AxisFormat, Curve, Dot, Dots, Forest, ForestRow, Level, Quantiles, Strip, Strips,
+};
 use crate::text::{self, time};
 use crate::{caveat, figures, setting, validity, verdict, view};
 
@@ -127,7 +129,7 @@ pub(crate) fn throughput_dots(part: &Part) -> Option<Dots> {
     };
     let title = "Every trial's throughput by block";
     let unit = view::throughput_unit(part).to_owned();
-    dots(part, capacity_offer(part), title, unit, Format::Rate, figure, level)
+    dots(part, capacity_offer(part), title, unit, AxisFormat::Rate, figure, level)
 }
 
 /// The 99th percentile of every trial by block; `None` without any.
@@ -136,7 +138,7 @@ pub(crate) fn p99_dots(part: &Part) -> Option<Dots> {
     let level = |variant| Some(shown(part, view::latency_summary(part, variant)?.p99_ns));
     let title = "Every trial's 99th percentile by block";
     let unit = format!("p99 of {}", view::times_in_words(part));
-    dots(part, view::times_offer(part), title, unit, Format::Time, figure, level)
+    dots(part, view::times_offer(part), title, unit, AxisFormat::Time, figure, level)
 }
 
 fn dots(
@@ -144,7 +146,7 @@ fn dots(
     offer: Offer,
     title: &str,
     unit: String,
-    format: Format,
+    format: AxisFormat,
     figure: impl Fn(&Trial) -> f64,
     level: impl Fn(usize) -> Option<Estimate>,
 ) -> Option<Dots> {
@@ -164,7 +166,7 @@ fn dots(
         .filter(|level| level.estimate.value.is_finite())
         .collect();
     let name = |variant: usize| match format {
-        Format::Time => timed_name(part, variant),
+        AxisFormat::Time => timed_name(part, variant),
         _ => part.variants[variant].name.clone(),
     };
     let lines: Vec<String> = levels

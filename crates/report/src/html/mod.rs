@@ -147,7 +147,7 @@ fn machine(run: &Run) -> Markup {
         section {
             dl { @for (name, value) in rows { dt { (name) } dd { (value) } } }
             @for line in crate::place::lines(run) { p { (line) } }
-            @if let Some(setting::Waking { brief, why }) = setting::waking(run) {
+            @if let Some(setting::WakeupCost { brief, why }) = setting::waking(run) {
                 details { summary { (sentence(&brief)) } p.small { (why) } }
             }
         }

@@ -7,7 +7,9 @@ use stats::Estimate;
 
 use super::{both, charted, charts, note, section as section_of, tables};
 use crate::changes::{self, Effect};
-use crate::chart::{self, Forest, Format, Heat, HeatCell, HeatRow, Sweep, SweepLine, SweepPoint};
+use crate::chart::{
+    self, AxisFormat, Forest, Heat, HeatCell, HeatRow, Sweep, SweepLine, SweepPoint,
+};
 use crate::figures::scaled;
 use crate::{validity, verdict, view};
 
@@ -130,17 +132,17 @@ const SIZE_STEP_MIN: f64 = 1.5;
 /// Figures to chart by size: file name, title, unit, format, and the figure from a summary and the
 /// response size in bytes.
 type Figure =
-    (&'static str, &'static str, &'static str, Format, fn(&Summary, f64) -> Option<Estimate>);
+    (&'static str, &'static str, &'static str, AxisFormat, fn(&Summary, f64) -> Option<Estimate>);
 
 const FIGURES: [Figure; 3] = [
-    ("requests", "Requests per second by response size", "requests/s", Format::Rate, |s, _| {
+    ("requests", "Requests per second by response size", "requests/s", AxisFormat::Rate, |s, _| {
         Some(s.throughput_per_s)
     }),
     (
         "bytes",
         "Bytes per second by response size",
         "bytes of bodies per second",
-        Format::Bandwidth,
+        AxisFormat::Bandwidth,
         |s, bytes| Some(scaled(s.throughput_per_s, bytes)),
     ),
     // Nanoseconds per byte are seconds per 10⁹ bytes.
@@ -148,7 +150,7 @@ const FIGURES: [Figure; 3] = [
         "cost",
         "CPU time per gigabyte by response size",
         "s of CPU per GB",
-        Format::Rate,
+        AxisFormat::Rate,
         |s, bytes| Some(scaled(s.cpu_ns_per_request?, 1.0 / bytes)),
     ),
 ];

@@ -4,14 +4,14 @@ use accuracy::Experiment;
 use base::Seed;
 
 use crate::failure::{Failure, Outcome, Status};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::run::RunFlags;
 use crate::output;
 
 /// Random updates with --quick.
 const QUICK: u32 = 50_000;
 
-pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &Global) -> Outcome {
+pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &GlobalFlags) -> Outcome {
     if let Some(flag) = unfit(flags) {
         return Err(Failure::new(format!(
             "{flag} applies only to experiments that load servers; {} accepts --seed, --quick and \

@@ -7,10 +7,10 @@ use spec::{CompareArgs, Parameter, ServedBy, Values};
 use super::hooks::around;
 use super::measure::carry_out;
 use crate::failure::{Failure, Outcome};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::compare::CompareFlags;
 
-pub(crate) fn run(flags: &CompareFlags, global: &Global) -> Outcome {
+pub(crate) fn run(flags: &CompareFlags, global: &GlobalFlags) -> Outcome {
     let commands = Commands::of(flags)?;
     let comparison = &flags.comparison;
     let served_by = served_by(&commands.served_by)?;

@@ -12,7 +12,7 @@ use super::compare::served_by;
 use super::hooks::around;
 use super::measure::{check_exports, executable, measure, too_little};
 use crate::failure::{Failure, Outcome, Status};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::diff::DiffFlags;
 use crate::output;
 use crate::repository::Repository;
@@ -27,7 +27,7 @@ const NAMES: [&str; 2] = ["base", "head"];
 /// The metrics that decide by default.
 const METRICS: [Metric; 4] = [Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu];
 
-pub(crate) fn run(flags: &DiffFlags, global: &Global) -> Outcome {
+pub(crate) fn run(flags: &DiffFlags, global: &GlobalFlags) -> Outcome {
     check_files(flags)?;
     let result = diff(flags, global);
     if let Err(failure) = &result {
@@ -36,7 +36,7 @@ pub(crate) fn run(flags: &DiffFlags, global: &Global) -> Outcome {
     result
 }
 
-fn diff(flags: &DiffFlags, global: &Global) -> Outcome {
+fn diff(flags: &DiffFlags, global: &GlobalFlags) -> Outcome {
     let commits = Commits::of(flags)?;
     if commits.is_nothing {
         output::note(&nothing(&commits));
@@ -266,7 +266,7 @@ fn json(run: &Run, diff: &Diff) -> String {
     format!("{json:#}\n")
 }
 
-fn publish(run: &Run, diff: &Diff, flags: &DiffFlags, global: &Global) -> Result<(), Failure> {
+fn publish(run: &Run, diff: &Diff, flags: &DiffFlags, global: &GlobalFlags) -> Result<(), Failure> {
     let result = &flags.comparison.result;
     // What cannot be printed or written must not keep the rest from being written.
     let printed = output::print(&match result.json {

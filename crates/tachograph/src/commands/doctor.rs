@@ -8,12 +8,12 @@ use stage::container::ContainerEngine;
 use super::neighbours;
 use crate::experiments::{self, Experiment};
 use crate::failure::{Outcome, Status};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::doctor::DoctorFlags;
 use crate::stores::RecordLocation;
 use crate::{machine, output};
 
-pub(crate) fn run(flags: &DoctorFlags, global: &Global) -> Outcome {
+pub(crate) fn run(flags: &DoctorFlags, global: &GlobalFlags) -> Outcome {
     if let Some(host) = &flags.on {
         return super::doctor_on::run(host, flags.experiment.as_deref());
     }

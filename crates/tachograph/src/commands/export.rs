@@ -4,12 +4,12 @@ use export::{ExportRequest, PartitionChange, Summary};
 use series::Step;
 
 use crate::failure::{Failure, Outcome, Status};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::export::ExportFlags;
 use crate::flags::series::now_us;
 use crate::{output, stores};
 
-pub(crate) fn run(flags: &ExportFlags, global: &Global) -> Outcome {
+pub(crate) fn run(flags: &ExportFlags, global: &GlobalFlags) -> Outcome {
     if flags.since.zip(flags.until).is_some_and(|(since, until)| since > until) {
         return Err(Failure::new("--since is later than --until: exchange them"));
     }

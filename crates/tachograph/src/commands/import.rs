@@ -20,7 +20,7 @@ use store::{Retention, SeriesLimit, Store, StoreError};
 
 use super::maintain::FAR_US;
 use crate::failure::{Failure, Outcome, Status};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::import::{Format, ImportFlags, usual_archives};
 use crate::flags::series::now_us;
 use crate::{output, stores};
@@ -36,7 +36,7 @@ const DAY_US: i64 = 86_400_000_000;
 /// 0001-01-01T00:00:00Z in microseconds since 1970.
 const YEAR_1_US: i64 = -62_135_596_800_000_000;
 
-pub(crate) fn run(flags: &ImportFlags, global: &Global) -> Outcome {
+pub(crate) fn run(flags: &ImportFlags, global: &GlobalFlags) -> Outcome {
     let formats = flags.files.iter().map(|file| format_of(file, flags));
     let formats = formats.collect::<Result<Vec<_>, _>>()?;
     check_rrd(flags, &formats)?;
@@ -216,7 +216,7 @@ fn import_with_retries(
     format: Format,
     flags: &ImportFlags,
     mut options: Options,
-    global: &Global,
+    global: &GlobalFlags,
     stop: &Arc<AtomicBool>,
 ) -> Result<Summary, Failure> {
     let mut tries = 0;
@@ -244,13 +244,13 @@ fn one(
     format: Format,
     flags: &ImportFlags,
     options: &Options,
-    global: &Global,
+    global: &GlobalFlags,
     stop: &Arc<AtomicBool>,
 ) -> Result<Result<Summary, BackfillError>, Failure> {
     let (input, size) = open(file, flags.max_unpacked.0)?;
     let read = Arc::new(AtomicU64::new(0));
     let mut stream =
-        formats::open(Counted { input, read: read.clone() }, flags.max_unpacked.0)?.stream;
+        formats::open(CountingReader { input, read: read.clone() }, flags.max_unpacked.0)?.stream;
     let mut header = Vec::new();
     if format == Format::Csv {
         (header, stream) = with_header(stream)?;
@@ -456,12 +456,12 @@ fn measurement(file: &Path, flags: &ImportFlags) -> String {
 }
 
 /// A stream that counts its bytes.
-struct Counted {
+struct CountingReader {
     input: Box<dyn Read>,
     read: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
         self.read.fetch_add(read as u64, Ordering::Relaxed);

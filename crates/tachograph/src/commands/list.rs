@@ -6,12 +6,12 @@ use record::{RunKind, RunLine};
 
 use crate::experiments;
 use crate::failure::{Failure, Outcome, Status};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::report::ListFlags;
 use crate::output;
 use crate::stores::RecordLocation;
 
-pub(crate) fn run(flags: &ListFlags, global: &Global) -> Outcome {
+pub(crate) fn run(flags: &ListFlags, global: &GlobalFlags) -> Outcome {
     let mut text = String::from("Experiments (tachograph run NAME):\n");
     for found in experiments::built_in()? {
         let experiment = found.experiment()?;
@@ -23,7 +23,7 @@ pub(crate) fn run(flags: &ListFlags, global: &Global) -> Outcome {
     Ok(Status::Well)
 }
 
-fn recorded(flags: &ListFlags, global: &Global) -> Result<String, Failure> {
+fn recorded(flags: &ListFlags, global: &GlobalFlags) -> Result<String, Failure> {
     let path = match RecordLocation::of(global)? {
         RecordLocation::File(path) => path,
         place @ RecordLocation::Postgres(_) => {

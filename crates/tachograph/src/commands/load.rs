@@ -13,17 +13,17 @@ use report::LoadReport;
 use super::hooks::around;
 use super::measure::{check_exports, gated, publish, repeating_command};
 use crate::failure::{Failure, Outcome};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::load::LoadFlags;
 use crate::stores::runs_file;
 use crate::{machine, output};
 
-pub(crate) fn run(flags: &LoadFlags, global: &Global) -> Outcome {
+pub(crate) fn run(flags: &LoadFlags, global: &GlobalFlags) -> Outcome {
     let commands = |command: &Option<String>| command.iter().cloned().collect::<Vec<_>>();
     around(&commands(&flags.hooks.setup), &commands(&flags.hooks.cleanup), || load(flags, global))
 }
 
-fn load(flags: &LoadFlags, global: &Global) -> Outcome {
+fn load(flags: &LoadFlags, global: &GlobalFlags) -> Outcome {
     let plan = flags.plan()?;
     let conditions = spec::FailIf::of_load(&flags.result.fail_if, &plan.target)?;
     check_exports(&flags.result)?;
@@ -44,7 +44,7 @@ fn load(flags: &LoadFlags, global: &Global) -> Outcome {
     };
     let mut recording = Recording::open(runs_file(global, "loads are recorded")?)?;
     let loaded = {
-        let mut waiting = Waiting::new(flags, live, global);
+        let mut waiting = StatusLine::new(flags, live, global);
         conduct::load(&plan, &options, &mut recording, &mut waiting)?
     };
     let report = LoadReport::from_run(&loaded.run)
@@ -84,14 +84,14 @@ fn hdr_log(loaded: &LoadResult) -> Result<String, Failure> {
 }
 
 /// A line on the terminal with the figures so far.
-struct Waiting {
+struct StatusLine {
     bar: Option<ProgressBar>,
     figures: Figures,
     until: String,
 }
 
-impl Waiting {
-    fn new(flags: &LoadFlags, live: Arc<LiveCounts>, global: &Global) -> Waiting {
+impl StatusLine {
+    fn new(flags: &LoadFlags, live: Arc<LiveCounts>, global: &GlobalFlags) -> StatusLine {
         let figures = Figures { live, doing: Arc::default() };
         let wanted = !global.quiet && output::progress_wanted();
         let bar = wanted.then(|| {
@@ -106,19 +106,19 @@ impl Waiting {
             Some(n) => format!("{} requests", format_count(n)),
             None => flags.duration.to_string(),
         };
-        Waiting { bar, figures, until }
+        StatusLine { bar, figures, until }
     }
 }
 
 /// Completed and failed requests.
-type Counted = (u64, u64);
+type RequestCounts = (u64, u64);
 
 /// The text of the line, made each time it is drawn.
 #[derive(Clone)]
 struct Figures {
     live: Arc<LiveCounts>,
     /// The current activity, its start, and the counts at that time.
-    doing: Arc<Mutex<Option<(String, Instant, Counted)>>>,
+    doing: Arc<Mutex<Option<(String, Instant, RequestCounts)>>>,
 }
 
 impl ProgressTracker for Figures {
@@ -137,7 +137,7 @@ impl ProgressTracker for Figures {
 }
 
 /// `loading for 5 s: 1.2 s, 29,672 requests/s, 3 failed`.
-fn so_far(what: &str, elapsed: Duration, before: Counted, now: Counted) -> String {
+fn so_far(what: &str, elapsed: Duration, before: RequestCounts, now: RequestCounts) -> String {
     let (completed, failed) = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
     let seconds = elapsed.as_secs_f64();
     let mut text = format!("{what}: {seconds:.1} s");
@@ -149,7 +149,7 @@ fn so_far(what: &str, elapsed: Duration, before: Counted, now: Counted) -> Strin
     text
 }
 
-impl Watcher for Waiting {
+impl Watcher for StatusLine {
     fn event(&mut self, event: &Event) {
         let Event::Doing { what, .. } = event else { return };
         let what = match what {
@@ -162,7 +162,7 @@ impl Watcher for Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for StatusLine {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

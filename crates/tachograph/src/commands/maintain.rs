@@ -3,7 +3,7 @@
 use series::SECOND_US;
 
 use crate::failure::{Outcome, Status};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::series::now_us;
 use crate::{output, stores};
 
@@ -11,7 +11,7 @@ use crate::{output, stores};
 /// partitions of most retentions.
 pub(super) const FAR_US: i64 = 30 * 86_400 * SECOND_US;
 
-pub(crate) fn run(global: &Global) -> Outcome {
+pub(crate) fn run(global: &GlobalFlags) -> Outcome {
     // A record that does not exist is not created.
     let mut store = stores::open_existing(global)?;
     let clock_us = now_us();

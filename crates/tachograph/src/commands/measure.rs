@@ -11,7 +11,7 @@ use spec::Plan;
 use super::neighbours;
 use crate::experiments;
 use crate::failure::{Failure, Outcome, Status};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::compare::ScheduleFlags;
 use crate::flags::shared::ResultFlags;
 use crate::machine;
@@ -26,7 +26,7 @@ pub(crate) fn carry_out(
     keep_files: Option<&Path>,
     schedule: &ScheduleFlags,
     result: &ResultFlags,
-    global: &Global,
+    global: &GlobalFlags,
 ) -> Outcome {
     result.check()?;
     let conditions = spec::FailIf::of_plan(&result.fail_if, plan)?;
@@ -52,7 +52,7 @@ pub(crate) fn measure(
     keep_files: Option<&Path>,
     schedule: &ScheduleFlags,
     result: &ResultFlags,
-    global: &Global,
+    global: &GlobalFlags,
 ) -> Result<Run, Failure> {
     let mut recording = Recording::open(runs_file(global, "runs are recorded")?)?;
     let stop = stage::signals::install().map_err(Failure::new)?;
@@ -171,7 +171,7 @@ fn folder_for_files(folder: &Path) -> Result<PathBuf, Failure> {
 /// The folders of programs from the Python environments that the plan needs: one for all stacks or,
 /// if that cannot be created, one for each stack that can, so that a missing package affects only
 /// the variants that need it.
-fn python_environments(plan: &Plan, global: &Global) -> Result<Vec<PathBuf>, Failure> {
+fn python_environments(plan: &Plan, global: &GlobalFlags) -> Result<Vec<PathBuf>, Failure> {
     if plan.python.is_empty() {
         return Ok(Vec::new());
     }
@@ -232,7 +232,11 @@ pub(crate) fn too_little(run: &Run) -> Option<Failure> {
 }
 
 /// Prints a run's report and writes the requested files.
-pub(crate) fn publish(run: &Run, result: &ResultFlags, global: &Global) -> Result<(), Failure> {
+pub(crate) fn publish(
+    run: &Run,
+    result: &ResultFlags,
+    global: &GlobalFlags,
+) -> Result<(), Failure> {
     // What cannot be printed or written must not keep the rest from being written.
     let mut published = output::print(&match result.json {
         true => report_json(run),

@@ -8,17 +8,17 @@ use series::rrd::format_value;
 use store::{Series, Store};
 
 use crate::failure::{Failure, Outcome, Status};
-use crate::flags::Global;
-use crate::flags::series::{QueryFlags, Shown};
+use crate::flags::GlobalFlags;
+use crate::flags::series::{OutputFormat, QueryFlags};
 use crate::{output, stores};
-use published::Published;
-use slots_of::{QueryResult, Request, Source};
+use published::PublishedTable;
+use slots_of::{QueryResult, SlotSource, SlotsRequest};
 
-pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
+pub(crate) fn run(flags: &QueryFlags, global: &GlobalFlags) -> Outcome {
     if flags.xff.is_some_and(|xff| !(0.0..=1.0).contains(&xff)) {
         return Err(Failure::new("--xff must be from 0 to 1"));
     }
-    if flags.rrd && flags.format != Shown::Table {
+    if flags.rrd && flags.format != OutputFormat::Table {
         return Err(Failure::new(
             "--rrd has the format of rrdtool fetch: omit --format, or omit --rrd for CSV, JSON and \
              charts",
@@ -26,7 +26,7 @@ pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
     }
     if let Some(url) = &flags.hive {
         let days = [flags.from, flags.until];
-        let mut table = Published::open(url, &flags.door, &flags.selectors, days)?;
+        let mut table = PublishedTable::open(url, &flags.door, &flags.selectors, days)?;
         let wanted = table.find()?;
         if wanted.is_empty() {
             return Err(Failure::new("no such series in the table"));
@@ -55,21 +55,21 @@ pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
 
 /// Prints the slots of the wanted series.
 fn print(
-    source: &mut (impl Source + ?Sized),
+    source: &mut (impl SlotSource + ?Sized),
     wanted: &[Series],
     flags: &QueryFlags,
-    global: &Global,
+    global: &GlobalFlags,
 ) -> Outcome {
     let width = output::style(global.color).width;
-    let mut request = Request::of(flags);
+    let mut request = SlotsRequest::of(flags);
     let fits = (width.saturating_sub(show::MARGIN)).max(1);
-    if flags.format == Shown::Plot {
+    if flags.format == OutputFormat::Plot {
         request.points = request.points.min(fits as i64);
         request.at_most = true;
     }
     let found = slots_of::read(source, wanted, &request)?;
     let columns = found.series.iter().map(|(_, slots)| slots.len()).max().unwrap_or(0);
-    if flags.format == Shown::Plot && columns > fits {
+    if flags.format == OutputFormat::Plot && columns > fits {
         return Err(Failure::new(format!(
             "the chart would be {columns} columns wide, but only {fits} fit: use a longer --step, \
              a shorter range, or --format table"
@@ -79,12 +79,12 @@ fn print(
     Ok(Status::Well)
 }
 
-fn text(found: &QueryResult, format: Shown) -> String {
+fn text(found: &QueryResult, format: OutputFormat) -> String {
     match format {
-        Shown::Table => show::table(found),
-        Shown::Plot => show::plot(found),
-        Shown::Csv => show::csv(found),
-        Shown::Json => show::json(found),
+        OutputFormat::Table => show::table(found),
+        OutputFormat::Plot => show::plot(found),
+        OutputFormat::Csv => show::csv(found),
+        OutputFormat::Json => show::json(found),
     }
 }
 

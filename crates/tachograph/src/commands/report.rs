@@ -9,12 +9,12 @@ use store::StoreError;
 
 use super::measure::{Render, report_json};
 use crate::failure::{Failure, Outcome, Status};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::report::ReportFlags;
 use crate::output;
 use crate::stores::runs_file;
 
-pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
+pub(crate) fn run(flags: &ReportFlags, global: &GlobalFlags) -> Outcome {
     let path = runs_file(global, "runs are recorded")?;
     if !path.exists() {
         return Err(Failure::new(format!(

@@ -7,12 +7,12 @@ use super::accuracy;
 use super::measure::carry_out;
 use crate::experiments::{self, Experiment};
 use crate::failure::{Failure, Outcome, Status};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::compare::ScheduleFlags;
 use crate::flags::run::RunFlags;
 use crate::output;
 
-pub(crate) fn run(flags: &RunFlags, global: &Global) -> Outcome {
+pub(crate) fn run(flags: &RunFlags, global: &GlobalFlags) -> Outcome {
     let found = experiments::find(&flags.experiment)?;
     if flags.show {
         output::print(&found.text())?;

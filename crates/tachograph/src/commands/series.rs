@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::{Identity, Selector, Series};
 
 use crate::failure::{Outcome, Status};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::series::SeriesFlags;
 use crate::{output, stores};
 
-pub(crate) fn run(flags: &SeriesFlags, global: &Global) -> Outcome {
+pub(crate) fn run(flags: &SeriesFlags, global: &GlobalFlags) -> Outcome {
     let found = stores::open_read_only(global)?.find(&flags.selector)?;
     let lines = if flags.measurements {
         measurements(&found)

@@ -10,7 +10,7 @@ use serve::{Access, Address, Event, Options, Tls, Tokens};
 use store::SeriesLimit;
 
 use crate::failure::{Failure, Outcome, Status};
-use crate::flags::Global;
+use crate::flags::GlobalFlags;
 use crate::flags::serve::ServeFlags;
 use crate::output;
 use crate::stores::RecordLocation;
@@ -20,7 +20,7 @@ const GRAPHITE: [&str; 2] = ["tcp://127.0.0.1:2003", "udp://127.0.0.1:2003"];
 const PICKLE: [&str; 1] = ["tcp://127.0.0.1:2004"];
 const STATSD: [&str; 2] = ["tcp://127.0.0.1:8125", "udp://127.0.0.1:8125"];
 
-pub(crate) fn run(flags: &ServeFlags, global: &Global) -> Outcome {
+pub(crate) fn run(flags: &ServeFlags, global: &GlobalFlags) -> Outcome {
     refuse_zeros(flags)?;
     let place = RecordLocation::of(global)?;
     let options = Options {

@@ -10,7 +10,7 @@ use super::{EXPERIMENTS, ExperimentFiles};
 use crate::failure::Failure;
 
 /// The files written.
-pub(crate) struct Ejected {
+pub(crate) struct EjectedFiles {
     /// Every file that was written.
     pub(crate) files: Vec<String>,
     /// The experiment's own file.
@@ -26,7 +26,7 @@ impl ExperimentFiles {
     /// # Errors
     /// If a file that the experiment refers to is missing, if a file would be overwritten, or if
     /// reading or writing fails.
-    pub(crate) fn eject(&self, folder: &Path) -> Result<Ejected, Failure> {
+    pub(crate) fn eject(&self, folder: &Path) -> Result<EjectedFiles, Failure> {
         self.experiment()?;
         let main = PathBuf::from(Path::new(&self.main.path).file_name().unwrap_or_default());
         let mut copies = Copies::new();
@@ -52,7 +52,7 @@ impl ExperimentFiles {
             write(&path, bytes)?;
             files.push(path.display().to_string());
         }
-        Ok(Ejected { files, experiment: folder.join(main) })
+        Ok(EjectedFiles { files, experiment: folder.join(main) })
     }
 
     /// What the text of the experiment lacks: `it also needs apps, in the folder of its file`.

@@ -63,12 +63,12 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalFlags,
 }
 
 /// Options of every command.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Global {
+pub(crate) struct GlobalFlags {
     /// Database of runs and series [default: tachograph/record.sqlite in the XDG data folder]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) record: Option<std::path::PathBuf>,

@@ -56,7 +56,7 @@ pub(crate) struct QueryFlags {
     pub(crate) xff: Option<f64>,
     /// Output format
     #[arg(long, short, default_value = "table", value_name = "FORMAT")]
-    pub(crate) format: Shown,
+    pub(crate) format: OutputFormat,
     /// Print what rrdtool fetch would, for series imported with --rrd
     #[arg(long)]
     pub(crate) rrd: bool,
@@ -72,7 +72,7 @@ pub(crate) struct QueryFlags {
 
 /// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shown {
+pub(crate) enum OutputFormat {
     /// Aligned columns
     Table,
     /// Chart in the terminal

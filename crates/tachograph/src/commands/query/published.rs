@@ -6,7 +6,7 @@ use hive::{Address, Session, Value, sql};
 use series::{Accumulator, Integral, Kind, SlotKey, Spec, Step};
 use store::{Identity, Selector, Series};
 
-use super::slots_of::Source;
+use super::slots_of::SlotSource;
 use crate::commands::door;
 use crate::failure::Failure;
 use crate::flags::hive::DoorFlags;
@@ -26,7 +26,7 @@ const NAMES: [&str; 3] = ["`measurement`", "`field`", "`flow`"];
 type Names = [String; 4];
 
 /// A table, with what was read from it so far.
-pub(super) struct Published {
+pub(super) struct PublishedTable {
     session: Session,
     /// Database and name, quoted.
     table: String,
@@ -40,14 +40,14 @@ pub(super) struct Published {
     slots: HashMap<i64, Vec<(SlotKey, Accumulator)>>,
 }
 
-impl Published {
+impl PublishedTable {
     /// Opens a table; only slots from `from_us` until `until_us`, if given, will be asked for.
     pub(super) fn open(
         url: &Address,
         flags: &DoorFlags,
         selectors: &[Selector],
         days: [Option<i64>; 2],
-    ) -> Result<Published, Failure> {
+    ) -> Result<PublishedTable, Failure> {
         let mut session = door::open(url, flags)?;
         let table = format!("{}.{}", sql::name(&url.database), sql::name(&flags.table));
         let steps = steps(&session.execute(&format!("SHOW PARTITIONS {table}"))?);
@@ -60,7 +60,7 @@ impl Published {
         let condition = condition(selectors);
         let (numbers, slots) = (HashMap::new(), HashMap::new());
         let selectors = selectors.to_vec();
-        Ok(Published { session, table, steps, days, condition, selectors, numbers, slots })
+        Ok(PublishedTable { session, table, steps, days, condition, selectors, numbers, slots })
     }
 
     /// The series of the table that match a selector.
@@ -149,7 +149,7 @@ impl Published {
     }
 }
 
-impl Source for Published {
+impl SlotSource for PublishedTable {
     fn steps(&mut self) -> Result<Vec<Step>, Failure> {
         Ok(self.steps.iter().map(|(step, _)| *step).collect())
     }
@@ -183,7 +183,7 @@ impl Source for Published {
             return Ok(None);
         };
         for fine in self.steps()? {
-            let slots = Source::slots(self, fine, series, last_us, i64::MAX)?;
+            let slots = SlotSource::slots(self, fine, series, last_us, i64::MAX)?;
             if let Some((key, _)) = slots.last() {
                 return Ok(Some(key.slot_us.saturating_add(fine.us())));
             }

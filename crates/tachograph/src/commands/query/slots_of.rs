@@ -19,7 +19,7 @@ const NICE_S: [i64; 25] = [
 
 /// The request. Times are in microseconds since the epoch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
+pub(super) struct SlotsRequest {
     pub(super) from_us: Option<i64>,
     pub(super) until_us: Option<i64>,
     pub(super) step_us: Option<i64>,
@@ -29,9 +29,9 @@ pub(super) struct Request {
     pub(super) xff: Option<f64>,
 }
 
-impl Request {
-    pub(super) fn of(flags: &QueryFlags) -> Request {
-        Request {
+impl SlotsRequest {
+    pub(super) fn of(flags: &QueryFlags) -> SlotsRequest {
+        SlotsRequest {
             from_us: flags.from,
             until_us: flags.until,
             step_us: flags.step.map(|step| (step.0 / 1_000) as i64),
@@ -43,7 +43,7 @@ impl Request {
 }
 
 /// Where slots come from.
-pub(super) trait Source {
+pub(super) trait SlotSource {
     /// The steps of the slots, the shortest first.
     fn steps(&mut self) -> Result<Vec<Step>, Failure>;
 
@@ -66,7 +66,7 @@ pub(super) trait Source {
     ) -> Result<Option<i64>, Failure>;
 }
 
-impl Source for dyn Store + '_ {
+impl SlotSource for dyn Store + '_ {
     fn steps(&mut self) -> Result<Vec<Step>, Failure> {
         Ok(self.retentions()?.into_iter().map(|r| r.step).collect())
     }
@@ -101,9 +101,9 @@ pub(super) struct QueryResult {
 
 /// Reads the slots.
 pub(super) fn read(
-    store: &mut (impl Source + ?Sized),
+    store: &mut (impl SlotSource + ?Sized),
     wanted: &[Series],
-    request: &Request,
+    request: &SlotsRequest,
 ) -> Result<QueryResult, Failure> {
     let steps: Vec<Step> = store.steps()?;
     let (Some(_), Some(coarsest)) = (steps.first(), steps.last().copied()) else {
@@ -145,10 +145,10 @@ pub(super) fn read(
 
 /// The requested range, or that of the data.
 fn span(
-    store: &mut (impl Source + ?Sized),
+    store: &mut (impl SlotSource + ?Sized),
     ids: &[i64],
     coarsest: Step,
-    request: &Request,
+    request: &SlotsRequest,
 ) -> Result<(i64, i64), Failure> {
     let (mut from_us, mut until_us) = (request.from_us, request.until_us);
     if from_us.is_none() || until_us.is_none() {
@@ -171,12 +171,12 @@ fn span(
 /// Expired fine slots are in the coarser ones, as is history that was never finer, so the finest
 /// retention that covers the start is used.
 fn choose(
-    store: &mut (impl Source + ?Sized),
+    store: &mut (impl SlotSource + ?Sized),
     ids: &[i64],
     steps: &[Step],
     from_us: i64,
     until_us: i64,
-    request: &Request,
+    request: &SlotsRequest,
 ) -> Result<(Step, Step), Failure> {
     let coarsest = steps.last().copied().ok_or_else(|| Failure::new("no retention"))?;
     let wanted = match request.step_us {
@@ -230,7 +230,7 @@ fn nice(us: i64, at_most: bool) -> i64 {
 }
 
 fn first_known(
-    store: &mut (impl Source + ?Sized),
+    store: &mut (impl SlotSource + ?Sized),
     ids: &[i64],
     step: Step,
     from_us: i64,
