@@ -63,7 +63,7 @@ impl Proof {
 
 /// What all senders know.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedState {
     is_gone: AtomicBool,
     is_over: AtomicBool,
     without: AtomicU64,
@@ -109,7 +109,7 @@ pub fn prove(
             Box::new(|counts, ledger| over_unix(&unix, &lines(counts, ledger)).unwrap_or(false)),
         ),
     ];
-    let shared = Shared::default();
+    let shared = SharedState::default();
     let (done, ledgers) = thread::scope(|scope| {
         let senders = ends.map(|(name, lines, send)| {
             let shared = &shared;
@@ -148,7 +148,7 @@ pub fn prove(
 }
 
 /// Sends counts until the last kill.
-fn keep_sending(name: &str, lines: usize, mut send: Send<'_>, shared: &Shared) -> Ledger {
+fn keep_sending(name: &str, lines: usize, mut send: Send<'_>, shared: &SharedState) -> Ledger {
     let mut ledger = Ledger::new(name, SLOTS, now_us() - 600_000_000);
     while !shared.is_over.load(Ordering::SeqCst) {
         let counts: Vec<Count> = (0..lines).map(|_| ledger.count()).collect();

@@ -134,9 +134,9 @@ pub fn prove(
             let began = Instant::now();
             let limit = if proof.kills < kills { life } else { PATIENCE };
             match live(program(&path), limit)? {
-                Ended::Killed if proof.kills < kills => proof.kills += 1,
-                Ended::Killed => return Err("an import takes too long".to_owned()),
-                Ended::ByItself => {
+                ProgramEnd::Killed if proof.kills < kills => proof.kills += 1,
+                ProgramEnd::Killed => return Err("an import takes too long".to_owned()),
+                ProgramEnd::ByItself => {
                     usual = usual.max(began.elapsed()).min(2 * began.elapsed());
                     break;
                 }
@@ -149,13 +149,13 @@ pub fn prove(
     Ok(proof)
 }
 
-enum Ended {
+enum ProgramEnd {
     Killed,
     ByItself,
 }
 
 /// Lets a program run for this long.
-fn live(mut command: Command, life: Duration) -> Result<Ended, String> {
+fn live(mut command: Command, life: Duration) -> Result<ProgramEnd, String> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("the importing program: {error}"))?;
     let began = Instant::now();
@@ -169,13 +169,13 @@ fn live(mut command: Command, life: Duration) -> Result<Ended, String> {
         return by_itself(child);
     }
     child.kill().and_then(|()| child.wait()).map_err(|error| error.to_string())?;
-    Ok(Ended::Killed)
+    Ok(ProgramEnd::Killed)
 }
 
-fn by_itself(child: Child) -> Result<Ended, String> {
+fn by_itself(child: Child) -> Result<ProgramEnd, String> {
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
     match output.status.code() {
-        Some(0 | 1) => Ok(Ended::ByItself),
+        Some(0 | 1) => Ok(ProgramEnd::ByItself),
         _ => Err(format!("the import failed: {}", String::from_utf8_lossy(&output.stderr).trim())),
     }
 }

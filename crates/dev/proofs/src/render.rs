@@ -315,7 +315,7 @@ fn ask(python: &Path, question: &Value) -> Result<Vec<Value>, String> {
 
 /// Time of one request, repeated.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Timed {
+pub struct RequestTime {
     /// Seconds of each repetition.
     pub seconds: Vec<f64>,
     /// Values in the answer, of all series.
@@ -332,7 +332,7 @@ pub fn time_graphite_web(
     query: &Value,
     repeats: u32,
     log: &mut dyn FnMut(&str),
-) -> Result<Timed, String> {
+) -> Result<RequestTime, String> {
     let slots = series.values().map(Vec::len).max().unwrap_or(0);
     let question = json!({
         "start": START_S, "step": STEP_S, "now": START_S + slots as i64 * STEP_S,
@@ -341,7 +341,7 @@ pub fn time_graphite_web(
     let answers = ask(&python(log)?, &question)?;
     let timed = answers.first().and_then(|answer| {
         let seconds = answer["seconds"].as_array()?.iter().filter_map(Value::as_f64).collect();
-        Some(Timed { seconds, values: answer["values"].as_u64()? })
+        Some(RequestTime { seconds, values: answer["values"].as_u64()? })
     });
     timed.ok_or_else(|| format!("graphite-web answered {answers:?}"))
 }

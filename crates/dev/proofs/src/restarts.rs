@@ -51,7 +51,7 @@ impl Proof {
 
 /// What a sender has done.
 #[derive(Debug, Default)]
-struct Sent {
+struct SenderTotals {
     points: i64,
     requests: u64,
     failed: u64,
@@ -176,8 +176,8 @@ impl Lines {
         [&(pickle.len() as u32).to_be_bytes()[..], &pickle].concat()
     }
 
-    fn sent(&self) -> Sent {
-        Sent { points: self.sent, ..Sent::default() }
+    fn sent(&self) -> SenderTotals {
+        SenderTotals { points: self.sent, ..SenderTotals::default() }
     }
 }
 
@@ -189,7 +189,7 @@ fn over_stream(
     mut lines: Lines,
     next: impl Fn(&mut Lines) -> Vec<u8>,
     over: impl Fn() -> bool,
-) -> io::Result<Sent> {
+) -> io::Result<SenderTotals> {
     let mut rest = Vec::new();
     while !over() {
         rest.extend(next(&mut lines));
@@ -209,12 +209,12 @@ fn over_tcp(
     name: &'static str,
     next: impl Fn(&mut Lines) -> Vec<u8>,
     over: impl Fn() -> bool,
-) -> io::Result<Sent> {
+) -> io::Result<SenderTotals> {
     let stream = TcpStream::connect(at)?;
     over_stream(&stream, || stream.shutdown(Shutdown::Write), Lines::new(name), next, over)
 }
 
-fn over_unix(at: &Path, over: impl Fn() -> bool) -> io::Result<Sent> {
+fn over_unix(at: &Path, over: impl Fn() -> bool) -> io::Result<SenderTotals> {
     let stream = UnixStream::connect(at)?;
     over_stream(&stream, || stream.shutdown(Shutdown::Write), Lines::new("unix"), text, over)
 }
@@ -227,7 +227,7 @@ fn in_datagrams(
     name: &'static str,
     send: impl Fn(&[u8]) -> io::Result<usize>,
     over: impl Fn() -> bool,
-) -> io::Result<Sent> {
+) -> io::Result<SenderTotals> {
     let mut lines = Lines::new(name);
     while !over() {
         send(lines.next(LINES).as_bytes())?;
@@ -242,9 +242,9 @@ fn over_http(
     name: &'static str,
     keeps: bool,
     phase: impl Fn() -> Phase,
-) -> io::Result<Sent> {
+) -> io::Result<SenderTotals> {
     let mut lines = Lines::new(name);
-    let mut sent = Sent::default();
+    let mut sent = SenderTotals::default();
     let mut kept: Option<TcpStream> = None;
     loop {
         let longest = match phase() {
@@ -269,7 +269,7 @@ fn over_http(
         }
         thread::sleep(PACE);
     }
-    Ok(Sent { points: lines.sent, ..sent })
+    Ok(SenderTotals { points: lines.sent, ..sent })
 }
 
 /// A Graphite line as one of Influx, with its time in milliseconds.

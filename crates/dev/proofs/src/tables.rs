@@ -17,7 +17,7 @@ const NOW_S: i64 = 1_553_244_874;
 
 /// The expected result of an input.
 #[derive(Clone, Debug, PartialEq)]
-enum Wanted {
+enum ExpectedResult {
     Refused,
     /// An event, which is not a series.
     Event,
@@ -28,7 +28,7 @@ enum Wanted {
 type Numbers = BTreeMap<String, f64>;
 
 /// An input with its expected result.
-type Case = (Vec<u8>, Wanted);
+type Case = (Vec<u8>, ExpectedResult);
 
 /// Reads the cases of a file.
 type Cases = fn(&str) -> Vec<Case>;
@@ -66,11 +66,13 @@ pub fn compare(name: &str, text: &str) -> Option<Result<Outcomes, String>> {
     Some(Ok(outcomes))
 }
 
-fn outcome(wanted: &Wanted, found: &Numbers, reasons: &[&str]) -> String {
+fn outcome(wanted: &ExpectedResult, found: &Numbers, reasons: &[&str]) -> String {
     let wanted = match wanted {
-        Wanted::Event if found.is_empty() => return "an event; tachograph refuses it".to_owned(),
-        Wanted::Event => return "only the other project refuses".to_owned(),
-        Wanted::Refused => {
+        ExpectedResult::Event if found.is_empty() => {
+            return "an event; tachograph refuses it".to_owned();
+        }
+        ExpectedResult::Event => return "only the other project refuses".to_owned(),
+        ExpectedResult::Refused => {
             let outcome = match (found.is_empty(), reasons.is_empty()) {
                 (true, false) => "both refuse",
                 (true, true) => "the other project refuses, and tachograph finds nothing to take",
@@ -78,7 +80,7 @@ fn outcome(wanted: &Wanted, found: &Numbers, reasons: &[&str]) -> String {
             };
             return outcome.to_owned();
         }
-        Wanted::Numbers(wanted) => wanted,
+        ExpectedResult::Numbers(wanted) => wanted,
     };
     if found == wanted && reasons.is_empty() {
         return "the same".to_owned();
@@ -199,9 +201,9 @@ fn gostatsd(text: &str) -> Vec<Case> {
         let Some((input, rest)) = literal(line.trim_start()) else { continue };
         let wanted = match table {
             "TestMetricsLexer" if rest.contains("Name:") => metric(rest),
-            "TestInvalidMetricsLexer" if rest == "," => Some(Wanted::Refused),
-            "TestEventsLexer" if rest.starts_with(':') => Some(Wanted::Event),
-            "TestInvalidEventsLexer" if rest.starts_with(':') => Some(Wanted::Refused),
+            "TestInvalidMetricsLexer" if rest == "," => Some(ExpectedResult::Refused),
+            "TestEventsLexer" if rest.starts_with(':') => Some(ExpectedResult::Event),
+            "TestInvalidEventsLexer" if rest.starts_with(':') => Some(ExpectedResult::Refused),
             _ => None,
         };
         cases.extend(wanted.map(|wanted| (input, wanted)));
@@ -210,7 +212,7 @@ fn gostatsd(text: &str) -> Vec<Case> {
 }
 
 /// A metric of gostatsd: `{Name: "a", Values: []float64{2}, Type: gostatsd.COUNTER, …}`.
-fn metric(text: &str) -> Option<Wanted> {
+fn metric(text: &str) -> Option<ExpectedResult> {
     let behind = |key: &str| text.split_once(key).map(|(_, rest)| rest);
     let list = |key: &str| behind(key).and_then(|rest| Some(rest.split_once('}')?.0));
     let name = String::from_utf8(literal(behind("Name: ")?)?.0).ok()?;
@@ -222,7 +224,7 @@ fn metric(text: &str) -> Option<Wanted> {
     let tags = list("Tags: gostatsd.Tags{").unwrap_or_default();
     let tags = tags.split(", ").filter_map(|tag| String::from_utf8(literal(tag)?.0).ok());
     let tags: Vec<String> = tags.collect();
-    Some(Wanted::Numbers(of_statsd(kind, &name, &values, rate, &tags)?))
+    Some(ExpectedResult::Numbers(of_statsd(kind, &name, &values, rate, &tags)?))
 }
 
 /// `tests/statsd_msg.c` of brubeck.
@@ -230,7 +232,7 @@ fn brubeck(text: &str) -> Vec<Case> {
     let case = |line: &str| {
         let line = line.trim();
         if let Some(rest) = line.strip_prefix("must_not_parse(") {
-            return Some((literal(rest)?.0, Wanted::Refused));
+            return Some((literal(rest)?.0, ExpectedResult::Refused));
         }
         let (input, rest) = literal(line.strip_prefix("must_parse(")?)?;
         let numbers = rest.trim_start_matches(',').split(',').map(|number| number.trim().parse());
@@ -241,7 +243,7 @@ fn brubeck(text: &str) -> Vec<Case> {
         let kind = rest.split('|').nth(1)?;
         let kind = if kind == "C" { "c" } else { kind };
         let wanted = of_statsd(kind, name, &[value], 1.0 / each, &[])?;
-        Some((input, Wanted::Numbers(wanted)))
+        Some((input, ExpectedResult::Numbers(wanted)))
     };
     text.lines().filter_map(case).collect()
 }
@@ -251,7 +253,7 @@ fn go_carbon(text: &str) -> Vec<Case> {
     let case = |line: &str| {
         let line = line.trim().strip_prefix('{')?;
         if let Some(rest) = line.strip_prefix("b: ") {
-            return Some((literal(rest)?.0, Wanted::Refused));
+            return Some((literal(rest)?.0, ExpectedResult::Refused));
         }
         let (input, rest) = literal(line)?;
         let (name, rest) = literal(rest.strip_prefix(", ")?)?;
@@ -290,19 +292,20 @@ fn carbon(text: &str) -> Vec<Case> {
         if given.is_empty() {
             continue;
         }
-        let wanted = if wanted.is_empty() { Some(Wanted::Refused) } else { points(&wanted) };
+        let wanted =
+            if wanted.is_empty() { Some(ExpectedResult::Refused) } else { points(&wanted) };
         cases.extend(wanted.map(|wanted| (given.join(&b'\n'), wanted)));
     }
     cases
 }
 
 /// The results of a Graphite receiver: names, times and values.
-fn points(points: &[(Vec<u8>, i64, f64)]) -> Option<Wanted> {
+fn points(points: &[(Vec<u8>, i64, f64)]) -> Option<ExpectedResult> {
     let point = |(name, at_s, value): &(Vec<u8>, i64, f64)| {
         let name = SeriesName::new(String::from_utf8(name.clone()).ok()?, [], "value").ok()?;
         Some((at(&name, if *at_s == -1 { NOW_S } else { *at_s }), *value))
     };
-    points.iter().map(point).collect::<Option<Numbers>>().map(Wanted::Numbers)
+    points.iter().map(point).collect::<Option<Numbers>>().map(ExpectedResult::Numbers)
 }
 
 /// The bytes of a quoted literal at the beginning of a text, and the rest of the text.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::kdc::Kdc;
-use crate::{Held, NoServer, failed};
+use crate::{HeldProcess, NoServer, failed};
 
 const SCRIPT: &str = include_str!("../hive/server.py");
 
@@ -19,7 +19,7 @@ const PYTHON: &str = "/usr/bin/python3";
 /// A running server. It ends with this value, or with the process, however that ends.
 #[derive(Debug)]
 pub struct HiveServer {
-    _child: Held,
+    _child: HeldProcess,
     port: u16,
     said: Arc<Mutex<String>>,
 }
@@ -63,7 +63,7 @@ impl HiveServer {
                 said.push('\n');
             }
         });
-        let mut server = HiveServer { _child: Held(child), port: 0, said };
+        let mut server = HiveServer { _child: HeldProcess(child), port: 0, said };
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line).map_err(failed)?;
         let port = line.trim().strip_prefix("listening on ").and_then(|port| port.parse().ok());

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{Held, NoServer, START_TIMEOUT, failed};
+use crate::{HeldProcess, NoServer, START_TIMEOUT, failed};
 
 /// The realm.
 pub const REALM: &str = "TACHOGRAPH.TEST";
@@ -33,7 +33,7 @@ rm -rf "$dir"
 pub struct Kdc {
     folder: PathBuf,
     port: u16,
-    guard: Option<Held>,
+    guard: Option<HeldProcess>,
 }
 
 impl Kdc {
@@ -82,7 +82,7 @@ impl Kdc {
         command.args(["-n", "-r", REALM]).envs(self.environment());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // In a separate group, so that Ctrl-C does not reach the guard.
-        self.guard = Some(Held(command.process_group(0).spawn().map_err(failed)?));
+        self.guard = Some(HeldProcess(command.process_group(0).spawn().map_err(failed)?));
         let deadline = Instant::now() + START_TIMEOUT;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
             if Instant::now() > deadline {

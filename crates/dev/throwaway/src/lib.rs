@@ -10,7 +10,7 @@ pub mod kdc;
 mod network;
 pub mod spark;
 
-pub use network::{Delayed, Network, NoNetwork};
+pub use network::{DelayedLink, Network, NoNetwork};
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -64,14 +64,14 @@ pub struct Throwaway {
     folder: PathBuf,
     programs: PathBuf,
     settings: Vec<String>,
-    guard: Option<Held>,
+    guard: Option<HeldProcess>,
 }
 
 /// A process that ends when its standard input does, which is when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held(pub(crate) Child);
+pub(crate) struct HeldProcess(pub(crate) Child);
 
-impl Drop for Held {
+impl Drop for HeldProcess {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();
@@ -108,7 +108,7 @@ impl Throwaway {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // In a separate group, so that Ctrl-C does not reach the guard.
-        self.guard = Some(Held(command.process_group(0).spawn().map_err(failed)?));
+        self.guard = Some(HeldProcess(command.process_group(0).spawn().map_err(failed)?));
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
             match Client::connect(&self.url("postgres"), NoTls) {

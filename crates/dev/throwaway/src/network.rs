@@ -67,7 +67,7 @@ const RELAY: &str = include_str!("delay.py");
 
 /// A delayed link to a machine.
 #[derive(Clone, Debug)]
-pub struct Delayed {
+pub struct DelayedLink {
     /// The machine's address on it.
     pub address: String,
     /// What delays it.
@@ -282,7 +282,7 @@ impl Network {
     ///
     /// # Errors
     /// [`NoNetwork::Failed`].
-    pub fn delay(&mut self, machine: &str, delay: Duration) -> Result<Delayed, NoNetwork> {
+    pub fn delay(&mut self, machine: &str, delay: Duration) -> Result<DelayedLink, NoNetwork> {
         let half = format!("{}us", delay.as_micros() / 2);
         let words = |device: &str| {
             format!("qdisc replace dev {device} root netem delay {half} limit 100000")
@@ -296,10 +296,10 @@ impl Network {
             Err(error) => return Err(error),
         }
         run(self.on(machine, "tc").args(words("eth0").split(' ')))?;
-        Ok(Delayed { address: address(place), way: "netem" })
+        Ok(DelayedLink { address: address(place), way: "netem" })
     }
 
-    fn relay(&mut self, place: usize, delay: Duration) -> Result<Delayed, NoNetwork> {
+    fn relay(&mut self, place: usize, delay: Duration) -> Result<DelayedLink, NoNetwork> {
         let address = format!("10.78.{place}.2");
         let mut command = self.near("python3");
         command.args(["-c", RELAY, &format!("near{place}"), &format!("delayed{place}")]);
@@ -308,7 +308,7 @@ impl Network {
         command.arg((delay.as_secs_f64() / 2.0).to_string());
         let relay = start(command)?;
         self.relays.push(relay);
-        Ok(Delayed { address, way: "a relay, because this kernel has no netem" })
+        Ok(DelayedLink { address, way: "a relay, because this kernel has no netem" })
     }
 
     /// The command lines of a machine's processes, except its first one and sshd's.

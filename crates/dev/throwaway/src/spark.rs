@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::kdc::{Kdc, REALM, free_port};
-use crate::{Held, NoServer, failed};
+use crate::{HeldProcess, NoServer, failed};
 
 const SCRIPT: &str = include_str!("../hive/spark.sh");
 
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub struct Spark {
     folder: PathBuf,
     port: u16,
-    _guard: Held,
+    _guard: HeldProcess,
 }
 
 impl Spark {
@@ -55,7 +55,7 @@ impl Spark {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // In a separate group, so that Ctrl-C does not reach the guard.
-        let guard = Held(command.process_group(0).spawn().map_err(failed)?);
+        let guard = HeldProcess(command.process_group(0).spawn().map_err(failed)?);
         let spark = Spark { folder, port, _guard: guard };
         spark.wait()?;
         Ok(spark)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::binary::{self, Outcome, TwoFixtures, run_experiment};
-use crate::kept::Kept;
+use crate::kept::ResultsFile;
 use crate::options::{Options, Runs};
 use crate::say;
 use crate::tools;
@@ -63,7 +63,7 @@ const MINUTE: &str = "max_time = \"60s\"\nprecision = \"0.5%\"";
 
 /// Counts how often a server seems to differ from itself.
 pub(crate) fn prove(options: Options) -> Result<bool, String> {
-    let mut kept = Kept::open(None)?;
+    let mut kept = ResultsFile::open(None)?;
     let outcomes = series(options, &gunicorn(SHORT), &["--quick"], &mut kept)?;
     let alarms = outcomes.iter().filter(|o| o.is_different()).count();
     let allowed = ALARMS_MAX_OF_60 / 60.0 * outcomes.len() as f64;
@@ -118,7 +118,7 @@ const SLOWER_RATIO_OFF: f64 = 0.000_1;
 /// Two equal servers, and two that differ by 1%, compared for 60 seconds each.
 pub(crate) fn prove_sixty(wanted: &Sixty) -> Result<bool, String> {
     let options = wanted.runs.into();
-    let mut kept = Kept::open(wanted.keep.as_deref())?;
+    let mut kept = ResultsFile::open(wanted.keep.as_deref())?;
     let mut series = |experiment: &str| series(options, experiment, &[], &mut kept);
     let equal = wanted.slower || equal_servers(&series(&gunicorn(MINUTE))?);
     let slower = wanted.equal || slower_servers(&series(&SLOWER.toml())?);
@@ -170,7 +170,7 @@ fn series(
     options: Options,
     experiment: &str,
     flags: &[&str],
-    kept: &mut Kept<Entry>,
+    kept: &mut ResultsFile<Entry>,
 ) -> Result<Vec<Outcome>, String> {
     let tachograph = binary::path()?;
     let version = tools::version(&tachograph, &["--version"]);

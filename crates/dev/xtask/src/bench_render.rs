@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use base::Seed;
 use proofs::daemon::Daemon;
-use proofs::render::{START_S, STEP_S, Timed, time_graphite_web};
+use proofs::render::{RequestTime, START_S, STEP_S, time_graphite_web};
 use rand::RngExt as _;
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ fn import(series: &BTreeMap<String, Vec<f64>>, folder: &Path, record: &Path) -> 
     output(&mut command).map(drop)
 }
 
-fn ours(at: &str, query: &Value, repeats: u32) -> Result<Timed, String> {
+fn ours(at: &str, query: &Value, repeats: u32) -> Result<RequestTime, String> {
     let query = query.as_object().into_iter().flatten();
     let query: Vec<String> =
         query.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or(""))).collect();
@@ -101,7 +101,7 @@ fn ours(at: &str, query: &Value, repeats: u32) -> Result<Timed, String> {
         "GET /render?{} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
         query.join("&")
     );
-    let mut timed = Timed { seconds: Vec::new(), values: 0 };
+    let mut timed = RequestTime { seconds: Vec::new(), values: 0 };
     for n in 0..repeats + WARM_UP {
         let start = Instant::now();
         let mut answer = String::new();
@@ -125,10 +125,10 @@ fn ours(at: &str, query: &Value, repeats: u32) -> Result<Timed, String> {
     Ok(timed)
 }
 
-fn median(timed: &Timed) -> f64 {
+fn median(timed: &RequestTime) -> f64 {
     stats::median(&timed.seconds).unwrap_or(f64::NAN)
 }
 
-fn least(timed: &Timed) -> f64 {
+fn least(timed: &RequestTime) -> f64 {
     timed.seconds.iter().copied().fold(f64::INFINITY, f64::min)
 }

@@ -129,11 +129,11 @@ const CONTESTANTS: [(&str, &str, Fill); 21] = [
 ];
 
 /// Fills one of them.
-type Fill = fn(&Load, &Path) -> Result<Filled, Unfilled>;
+type Fill = fn(&Load, &Path) -> Result<FillCost, FillFailure>;
 
 /// Cost of filling one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Filled {
+struct FillCost {
     /// Points written.
     points: u64,
     /// Seconds.
@@ -150,16 +150,16 @@ struct Filled {
     peak_mib: Option<u64>,
 }
 
-impl Filled {
-    fn new(points: u64, wall_s: f64, cpu_s: f64, bytes: u64) -> Filled {
-        Filled { points, wall_s, cpu_s, bytes, acknowledged_s: None, peak_mib: None }
+impl FillCost {
+    fn new(points: u64, wall_s: f64, cpu_s: f64, bytes: u64) -> FillCost {
+        FillCost { points, wall_s, cpu_s, bytes, acknowledged_s: None, peak_mib: None }
     }
 }
 
 /// Why a contestant was not filled.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Unfilled {
+enum FillFailure {
     /// It is not installed; how to install it.
     Missing {
         how: String,
@@ -169,21 +169,21 @@ enum Unfilled {
     },
 }
 
-impl<E: std::fmt::Display> From<E> for Unfilled {
-    fn from(error: E) -> Unfilled {
-        Unfilled::Failed { why: error.to_string() }
+impl<E: std::fmt::Display> From<E> for FillFailure {
+    fn from(error: E) -> FillFailure {
+        FillFailure::Failed { why: error.to_string() }
     }
 }
 
-impl Unfilled {
-    fn missing(how: impl Into<String>) -> Unfilled {
-        Unfilled::Missing { how: how.into() }
+impl FillFailure {
+    fn missing(how: impl Into<String>) -> FillFailure {
+        FillFailure::Missing { how: how.into() }
     }
 
     fn words(&self) -> String {
         match self {
-            Unfilled::Missing { how } => format!("not installed: {how}"),
-            Unfilled::Failed { why } => format!("failed: {why}"),
+            FillFailure::Missing { how } => format!("not installed: {how}"),
+            FillFailure::Failed { why } => format!("failed: {why}"),
         }
     }
 }

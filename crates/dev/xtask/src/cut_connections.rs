@@ -45,7 +45,7 @@ impl Cut {
 }
 
 /// How long each end took to have nothing left.
-struct Clean {
+struct CleanupTime {
     cut: Cut,
     near: Duration,
     far: Duration,
@@ -85,7 +85,7 @@ fn cut_one(
     machine: &str,
     after: Duration,
     run: u32,
-) -> Result<Clean, String> {
+) -> Result<CleanupTime, String> {
     let wrong = |error: std::io::Error| error.to_string();
     let place = tempfile::Builder::new().prefix("tgk").tempdir_in("/tmp").map_err(wrong)?;
     let temp = place.path().join("t");
@@ -128,7 +128,7 @@ fn cut_one(
     let _ = child.kill();
     child.wait().map_err(wrong)?;
     let late = |clean: Option<Duration>| clean.unwrap_or(PATIENCE);
-    Ok(Clean { cut, near: late(near), far: late(far), left })
+    Ok(CleanupTime { cut, near: late(near), far: late(far), left })
 }
 
 /// A comparison with stacks on one machine, and clients here and on another.
@@ -216,16 +216,16 @@ fn left_there(network: &Network) -> Vec<String> {
 }
 
 /// Prints the table; returns whether every cut kept the promise.
-fn report(seen: &[Clean]) -> bool {
+fn report(seen: &[CleanupTime]) -> bool {
     say("");
     say("| cut | runs | clean here after, median and longest | clean there after | left |");
     say("| --- | ---: | ---: | ---: | ---: |");
     for cut in CUTS {
-        let of: Vec<&Clean> = seen.iter().filter(|clean| clean.cut == cut).collect();
+        let of: Vec<&CleanupTime> = seen.iter().filter(|clean| clean.cut == cut).collect();
         if of.is_empty() {
             continue;
         }
-        let times = |time: fn(&Clean) -> Duration| {
+        let times = |time: fn(&CleanupTime) -> Duration| {
             let mut all: Vec<f64> = of.iter().map(|clean| time(clean).as_secs_f64()).collect();
             all.sort_by(f64::total_cmp);
             format!("{:.2} s, {:.2} s", all[all.len() / 2], all[all.len() - 1])

@@ -10,15 +10,15 @@ use serde::de::DeserializeOwned;
 
 /// The results so far.
 #[derive(Debug)]
-pub(crate) struct Kept<T> {
+pub(crate) struct ResultsFile<T> {
     pub(crate) entries: Vec<T>,
     file: Option<File>,
 }
 
-impl<T: Serialize + DeserializeOwned> Kept<T> {
+impl<T: Serialize + DeserializeOwned> ResultsFile<T> {
     /// Reads what the file has, and appends to it. Without a file, only remembers.
-    pub(crate) fn open(path: Option<&Path>) -> Result<Kept<T>, String> {
-        let Some(path) = path else { return Ok(Kept { entries: Vec::new(), file: None }) };
+    pub(crate) fn open(path: Option<&Path>) -> Result<ResultsFile<T>, String> {
+        let Some(path) = path else { return Ok(ResultsFile { entries: Vec::new(), file: None }) };
         let unfit = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let file = OpenOptions::new().read(true).append(true).create(true).open(path);
         let file = file.map_err(|error| unfit(&error))?;
@@ -27,7 +27,7 @@ impl<T: Serialize + DeserializeOwned> Kept<T> {
             let line = line.map_err(|error| unfit(&error))?;
             entries.push(serde_json::from_str(&line).map_err(|error| unfit(&error))?);
         }
-        Ok(Kept { entries, file: Some(file) })
+        Ok(ResultsFile { entries, file: Some(file) })
     }
 
     pub(crate) fn add(&mut self, entry: T) -> Result<(), String> {
@@ -48,12 +48,12 @@ mod tests {
     fn what_was_measured_is_there_when_it_is_opened_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kept");
-        Kept::open(Some(&path)).unwrap().add(1).unwrap();
-        let mut again: Kept<i32> = Kept::open(Some(&path)).unwrap();
+        ResultsFile::open(Some(&path)).unwrap().add(1).unwrap();
+        let mut again: ResultsFile<i32> = ResultsFile::open(Some(&path)).unwrap();
         again.add(2).unwrap();
         assert_eq!(again.entries, [1, 2]);
-        assert_eq!(Kept::<i32>::open(Some(&path)).unwrap().entries, [1, 2]);
+        assert_eq!(ResultsFile::<i32>::open(Some(&path)).unwrap().entries, [1, 2]);
         std::fs::write(&path, "nothing").unwrap();
-        assert!(Kept::<i32>::open(Some(&path)).is_err());
+        assert!(ResultsFile::<i32>::open(Some(&path)).is_err());
     }
 }

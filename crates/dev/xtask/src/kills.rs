@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Kills runs and looks for leftovers.
 pub(crate) fn prove(options: Options) -> Result<bool, String> {
-    Ok(kill_often(options, &Awkward)? == 0)
+    Ok(kill_often(options, &AwkwardStack)? == 0)
 }
 
 /// Kills runs with containers and looks for leftovers, including at the engine.
@@ -38,9 +38,9 @@ trait Victim {
 }
 
 /// A comparison of a stack that ignores SIGTERM and one that forks a daemon.
-struct Awkward;
+struct AwkwardStack;
 
-impl Victim for Awkward {
+impl Victim for AwkwardStack {
     fn arguments(&self, _: &Path) -> Result<Vec<String>, String> {
         let server =
             format!("{} serve-fixture --listen tcp://127.0.0.1:$PORT", binary::path()?.display());

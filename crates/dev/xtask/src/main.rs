@@ -57,7 +57,7 @@ enum Task {
     /// docs/results/why-unix.md
     WhyUnix(Runs<20>),
     #[command(flatten)]
-    Own(Own),
+    Own(OwnTask),
 }
 
 /// The proofs.
@@ -74,10 +74,10 @@ enum Proof {
     Injection(Runs<60>),
     /// Two equal servers, and two that differ by 5%, beside neighbours that the proof starts itself:
     /// runs with a verdict, false alarms, coverage and half-widths, beside wrk
-    Noise(noise::Wanted),
+    Noise(noise::NoiseOptions),
     /// Servers that are uneven in known ways, drawn by the seed, each compared with an even one and
     /// with itself 5% worse: intervals that hold the truth, wrong signs, half-widths
-    Zoo(zoo::Wanted),
+    Zoo(zoo::ZooOptions),
     /// tachograph diff on a repository whose head is equal, and on one whose head is 5% slower,
     /// beside a neighbour that uses a third of a CPU
     Diff(Runs<10>),
@@ -139,7 +139,7 @@ enum Proof {
 
 /// What the tasks start themselves.
 #[derive(Debug, Subcommand)]
-enum Own {
+enum OwnTask {
     #[command(hide = true)]
     Neighbour(noise::Neighbour),
     #[command(hide = true)]
@@ -225,19 +225,19 @@ impl Proof {
     }
 }
 
-impl Own {
+impl OwnTask {
     fn run(self) -> Result<(), String> {
         let text = |error: std::io::Error| error.to_string();
         match self {
-            Own::Neighbour(neighbour) => neighbour.run(),
-            Own::ZooServer { port, file } => zoo::serve(port, &file),
-            Own::WhyUnixServer { folder } => why_unix::serve(&folder).map_err(text),
-            Own::WhyUnixClient(client) => client.run().map_err(text),
-            Own::HiveLogins { url, principal } => warehouse::log_in(&url, principal.as_deref()),
-            Own::FillSeries(filling) => filling.run(),
-            Own::BenchPinned(pin) => pin.run(),
-            Own::BenchClient(client) => client.run(),
-            Own::WriteBatches(batches) => batches.write(),
+            OwnTask::Neighbour(neighbour) => neighbour.run(),
+            OwnTask::ZooServer { port, file } => zoo::serve(port, &file),
+            OwnTask::WhyUnixServer { folder } => why_unix::serve(&folder).map_err(text),
+            OwnTask::WhyUnixClient(client) => client.run().map_err(text),
+            OwnTask::HiveLogins { url, principal } => warehouse::log_in(&url, principal.as_deref()),
+            OwnTask::FillSeries(filling) => filling.run(),
+            OwnTask::BenchPinned(pin) => pin.run(),
+            OwnTask::BenchClient(client) => client.run(),
+            OwnTask::WriteBatches(batches) => batches.write(),
         }
     }
 }

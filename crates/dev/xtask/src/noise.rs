@@ -13,11 +13,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::binary::{self, Outcome, TwoFixtures};
-use crate::kept::Kept;
+use crate::kept::ResultsFile;
 use crate::options::{Options, Runs, one_of};
-use crate::process::{Pinned, free_port, listens};
+use crate::process::{PinnedProcess, free_port, listens};
 use crate::say;
-use crate::tools::report::Printed;
+use crate::tools::report::ToolOutput;
 use crate::tools::{self, wrk};
 use neighbour::Quota;
 use tally::{Conditions, Entry};
@@ -67,7 +67,7 @@ const fn beside(name: &'static str, neighbours: &'static [Kind]) -> Profile {
 
 /// The options.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Wanted {
+pub(crate) struct NoiseOptions {
     #[command(flatten)]
     options: Runs<4>,
     /// Only these neighbours
@@ -91,7 +91,7 @@ pub(crate) struct Wanted {
 }
 
 /// Prints a row per profile; returns whether every profile meets its goals.
-pub(crate) fn prove(wanted: &Wanted) -> Result<bool, String> {
+pub(crate) fn prove(wanted: &NoiseOptions) -> Result<bool, String> {
     let Options { runs, seed } = wanted.options.into();
     let tachograph = wanted.binary.clone().map_or_else(binary::path, Ok)?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -101,7 +101,7 @@ pub(crate) fn prove(wanted: &Wanted) -> Result<bool, String> {
         closed_only: wanted.closed_only,
         version: tools::version(&tachograph, &["--version"]),
     };
-    let mut kept: Kept<Entry> = Kept::open(wanted.keep.as_deref())?;
+    let mut kept: ResultsFile<Entry> = ResultsFile::open(wanted.keep.as_deref())?;
     // Profile by profile within each run, so that a proof that is interrupted has seen them all.
     for run in 0..runs {
         for profile in wanted.profile.as_ref().map_or(&PROFILES[..], std::slice::from_ref) {
@@ -137,7 +137,7 @@ pub(crate) fn prove(wanted: &Wanted) -> Result<bool, String> {
 }
 
 fn compare(
-    wanted: &Wanted,
+    wanted: &NoiseOptions,
     tachograph: &Path,
     folder: &Path,
     b: &str,
@@ -161,14 +161,14 @@ fn compare(
 
 /// The ratio from two consecutive runs of wrk, together as long as a comparison; `None` without
 /// wrk.
-fn wrk_ratio(wanted: &Wanted, tachograph: &Path, folder: &Path, b: &str) -> Option<f64> {
+fn wrk_ratio(wanted: &NoiseOptions, tachograph: &Path, folder: &Path, b: &str) -> Option<f64> {
     let a = wrk_rate(wanted, tachograph, folder, BURN)?;
     Some(wrk_rate(wanted, tachograph, folder, b)? / a)
 }
 
-fn wrk_rate(wanted: &Wanted, tachograph: &Path, folder: &Path, burn: &str) -> Option<f64> {
+fn wrk_rate(wanted: &NoiseOptions, tachograph: &Path, folder: &Path, burn: &str) -> Option<f64> {
     let start = |cpu, program: &Path, words: &str| {
-        Pinned::start(cpu, program, words.split(' '), folder).ok()
+        PinnedProcess::start(cpu, program, words.split(' '), folder).ok()
     };
     let (port, seconds) = (free_port().ok()?, wanted.seconds / 2);
     let serve = format!("serve-fixture --listen tcp://127.0.0.1:{port} --burn {burn}");
@@ -179,5 +179,5 @@ fn wrk_rate(wanted: &Wanted, tachograph: &Path, folder: &Path, burn: &str) -> Op
     let load = format!("-t1 -c8 -d{seconds} http://127.0.0.1:{port}/");
     let limit = Duration::from_secs(seconds.into()) + PATIENCE;
     let ended = start(1, Path::new("wrk"), &load)?.finish(limit, &AtomicBool::new(false));
-    (wrk::TOOL.read)(&Printed::new(ended.ok()?.0, None))?.per_s
+    (wrk::TOOL.read)(&ToolOutput::new(ended.ok()?.0, None))?.per_s
 }

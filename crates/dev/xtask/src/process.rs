@@ -26,9 +26,9 @@ pub(crate) struct Cost {
 
 /// A process that is killed on drop.
 #[derive(Debug)]
-pub(crate) struct Running(pub(crate) Child);
+pub(crate) struct KilledOnDrop(pub(crate) Child);
 
-impl Drop for Running {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         // Both fail only for a process that has been waited for.
         let _ = self.0.kill();
@@ -38,13 +38,13 @@ impl Drop for Running {
 
 /// A child on one CPU. It is killed on drop, and when this process ends.
 #[derive(Debug)]
-pub(crate) struct Pinned {
-    child: Running,
+pub(crate) struct PinnedProcess {
+    child: KilledOnDrop,
     name: String,
     output: File,
 }
 
-impl Pinned {
+impl PinnedProcess {
     /// Starts `program` on `cpu` in a folder, where also our record is written, and captures its
     /// output.
     pub(crate) fn start(
@@ -52,7 +52,7 @@ impl Pinned {
         program: &Path,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
         folder: &Path,
-    ) -> Result<Pinned, String> {
+    ) -> Result<PinnedProcess, String> {
         let name =
             program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
         let failed = |error: std::io::Error| format!("cannot start {name}: {error}");
@@ -68,7 +68,7 @@ impl Pinned {
             .stderr(output.try_clone().map_err(failed)?)
             .spawn()
             .map_err(failed)?;
-        Ok(Pinned { child: Running(child), name, output })
+        Ok(PinnedProcess { child: KilledOnDrop(child), name, output })
     }
 
     /// Waits for its end, at most `limit`; returns output and cost.

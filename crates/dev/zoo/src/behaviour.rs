@@ -8,7 +8,7 @@ pub struct Behaviour {
     /// Work of a request that nothing makes slow.
     pub fast_s: f64,
     /// Requests that take longer.
-    pub slow: Option<Slow>,
+    pub slow: Option<SlowRequests>,
     /// How fast the whole server works over time.
     pub pace: Pace,
     /// A lock that every request takes before its work.
@@ -19,9 +19,9 @@ pub struct Behaviour {
 
 /// Requests that take longer than others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Slow {
+pub struct SlowRequests {
     /// Which requests.
-    pub which: Which,
+    pub which: SlowSelection,
     /// Work of such a request.
     pub length_s: f64,
     /// Whether it uses a CPU all the time, or sleeps.
@@ -31,7 +31,7 @@ pub struct Slow {
 /// Which requests are slow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Which {
+pub enum SlowSelection {
     /// This share of them, each by an independent draw.
     Share(f64),
     /// Every n-th, counted over all connections from a random number.
@@ -47,7 +47,7 @@ pub enum Pace {
     /// The server stops everything, including requests under way, for `length_s`.
     Stops {
         /// When it stops.
-        when: When,
+        when: StopTime,
         /// How long.
         length_s: f64,
     },
@@ -70,7 +70,7 @@ pub enum Pace {
 /// When a server stops.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum When {
+pub enum StopTime {
     /// After a running time that is exponential with this mean.
     Exponential(f64),
     /// After this running time; the process starts at a random moment of the cycle.
@@ -105,12 +105,12 @@ impl Behaviour {
 
     /// The same, with a share of slow requests that sleep.
     pub const fn with_slow(fast_s: f64, share: f64, length_s: f64) -> Behaviour {
-        let slow = Slow { which: Which::Share(share), length_s, computes: false };
+        let slow = SlowRequests { which: SlowSelection::Share(share), length_s, computes: false };
         Behaviour { slow: Some(slow), ..Behaviour::even(fast_s) }
     }
 
     /// The same, with stops.
-    pub const fn with_stops(fast_s: f64, when: When, length_s: f64) -> Behaviour {
+    pub const fn with_stops(fast_s: f64, when: StopTime, length_s: f64) -> Behaviour {
         Behaviour { pace: Pace::Stops { when, length_s }, ..Behaviour::even(fast_s) }
     }
 }

@@ -3,7 +3,7 @@
 use base::Rng;
 use rand::RngExt as _;
 
-use crate::behaviour::{Pace, When};
+use crate::behaviour::{Pace, StopTime};
 
 /// A stretch of time in which the server works at one speed.
 #[derive(Clone, Copy, Debug)]
@@ -37,17 +37,17 @@ impl Clock {
         // A cycle that the process enters at a random moment: the server's long-run behaviour is
         // then also that of its first seconds.
         let (speed, end_real_s) = match &pace {
-            Pace::Even | Pace::Stops { when: When::Requests(_), .. } => (1.0, f64::INFINITY),
+            Pace::Even | Pace::Stops { when: StopTime::Requests(_), .. } => (1.0, f64::INFINITY),
             Pace::SlowStart { length_s, factor } => (1.0 / factor, *length_s),
             Pace::Phases { length_s, factor } => {
                 let speed = if rng.random_bool(0.5) { 1.0 } else { 1.0 / factor };
                 (speed, rng.random_range(0.0..*length_s))
             }
-            Pace::Stops { when: When::Fixed(run_s), length_s } => {
+            Pace::Stops { when: StopTime::Fixed(run_s), length_s } => {
                 let left = rng.random_range(0.0..run_s + length_s);
                 if left < *length_s { (0.0, left) } else { (1.0, left - length_s) }
             }
-            Pace::Stops { when: When::Exponential(mean_s), length_s } => {
+            Pace::Stops { when: StopTime::Exponential(mean_s), length_s } => {
                 if rng.random_bool(length_s / (mean_s + length_s)) {
                     (0.0, rng.random_range(0.0..*length_s))
                 } else {
@@ -83,8 +83,8 @@ impl Clock {
                 (if worked { 1.0 / factor } else { 1.0 }, *length_s)
             }
             Pace::Stops { length_s, .. } if worked => (0.0, *length_s),
-            Pace::Stops { when: When::Fixed(run_s), .. } => (1.0, *run_s),
-            Pace::Stops { when: When::Exponential(mean_s), .. } => {
+            Pace::Stops { when: StopTime::Fixed(run_s), .. } => (1.0, *run_s),
+            Pace::Stops { when: StopTime::Exponential(mean_s), .. } => {
                 (1.0, exponential(*mean_s, &mut self.rng))
             }
             Pace::Even | Pace::SlowStart { .. } | Pace::Stops { .. } => (1.0, f64::INFINITY),
@@ -140,9 +140,11 @@ mod tests {
 
     #[test]
     fn stops_take_their_share_and_both_directions_agree() {
-        for (seed, when) in
-            [(1, When::Fixed(0.7)), (2, When::Exponential(0.7)), (3, When::Exponential(0.7))]
-        {
+        for (seed, when) in [
+            (1, StopTime::Fixed(0.7)),
+            (2, StopTime::Exponential(0.7)),
+            (3, StopTime::Exponential(0.7)),
+        ] {
             let mut clock = clock(Pace::Stops { when, length_s: 0.3 }, seed);
             let share = clock.work_at(20_000.0) / 20_000.0;
             assert!((share - 0.7).abs() < 0.01, "{share}");
@@ -156,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_stop_by_count_delays_what_is_under_way_but_not_what_ends_with_it() {
-        let even = Pace::Stops { when: When::Requests(1), length_s: 0.5 };
+        let even = Pace::Stops { when: StopTime::Requests(1), length_s: 0.5 };
         let mut clock = clock(even, 1);
         clock.stop(2.0, 0.5);
         assert_eq!([1.0, 2.0, 3.0].map(|work_s| clock.real_at(work_s)), [1.0, 2.0, 3.5]);
@@ -176,7 +178,7 @@ mod tests {
     #[test]
     fn the_moment_of_the_start_within_a_cycle_is_random() {
         let stopped = (0..2_000).filter(|seed| {
-            let stops = Pace::Stops { when: When::Fixed(0.75), length_s: 0.25 };
+            let stops = Pace::Stops { when: StopTime::Fixed(0.75), length_s: 0.25 };
             clock(stops, *seed).work_at(0.001) == 0.0
         });
         let stopped = stopped.count();

@@ -4,7 +4,9 @@ use base::{Rng, Seed};
 use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
 
-use crate::behaviour::{Behaviour, Lock, Pace, Slow, SlowConnections, When, Which};
+use crate::behaviour::{
+    Behaviour, Lock, Pace, SlowConnections, SlowRequests, SlowSelection, StopTime,
+};
 
 /// What "5% more trouble" multiplies.
 const WORSE: f64 = 1.05;
@@ -97,20 +99,21 @@ impl Kind {
                 Behaviour::with_slow(fast_s, share, between(0.02, 2.0, rng))
             }
             Kind::NthSlow => {
-                let which = Which::Every(between(10.0, 1_000.0, rng) as u64);
-                let slow = Slow { which, length_s: between(0.02, 2.0, rng), computes: false };
+                let which = SlowSelection::Every(between(10.0, 1_000.0, rng) as u64);
+                let slow =
+                    SlowRequests { which, length_s: between(0.02, 2.0, rng), computes: false };
                 Behaviour { slow: Some(slow), ..even }
             }
             Kind::Stops => {
-                let when = When::Exponential(between(0.3, 5.0, rng));
+                let when = StopTime::Exponential(between(0.3, 5.0, rng));
                 Behaviour::with_stops(fast_s, when, between(0.005, 1.0, rng))
             }
             Kind::PeriodicStops => {
-                let when = When::Fixed(between(0.3, 5.0, rng));
+                let when = StopTime::Fixed(between(0.3, 5.0, rng));
                 Behaviour::with_stops(fast_s, when, between(0.005, 1.0, rng))
             }
             Kind::StopsByCount => {
-                let when = When::Requests(between(50.0, 2_000.0, rng) as u64);
+                let when = StopTime::Requests(between(50.0, 2_000.0, rng) as u64);
                 Behaviour::with_stops(fast_s, when, between(0.005, 1.0, rng))
             }
             Kind::Lock => {
@@ -135,7 +138,7 @@ impl Kind {
                     between(0.001, 0.05, rng),
                     between(0.02, 0.5, rng),
                 );
-                let when = When::Exponential(between(0.3, 5.0, rng));
+                let when = StopTime::Exponential(between(0.3, 5.0, rng));
                 let pace = Pace::Stops { when, length_s: between(0.005, 0.3, rng) };
                 Behaviour { pace, ..slow }
             }
@@ -144,8 +147,8 @@ impl Kind {
                 let busy = between(0.1, 0.4, rng);
                 let per_request_s = busy * fast_s / (f64::from(Subject::CONNECTIONS) - busy);
                 let length_s = between(0.02, 0.1, rng);
-                let which = Which::Share(per_request_s / length_s);
-                Behaviour { slow: Some(Slow { which, length_s, computes: true }), ..even }
+                let which = SlowSelection::Share(per_request_s / length_s);
+                Behaviour { slow: Some(SlowRequests { which, length_s, computes: true }), ..even }
             }
         }
     }
@@ -156,7 +159,9 @@ impl Kind {
         let mut worse = behaviour.clone();
         match (&mut worse.slow, self) {
             (_, Kind::SlowStart | Kind::SlowConnections) => worse.fast_s *= WORSE,
-            (Some(Slow { which: Which::Share(share), .. }), Kind::SlowRequests) if more_often => {
+            (Some(SlowRequests { which: SlowSelection::Share(share), .. }), Kind::SlowRequests)
+                if more_often =>
+            {
                 *share *= WORSE;
             }
             (Some(slow), _) => slow.length_s *= WORSE,

@@ -1,6 +1,6 @@
 //! The long-run throughput, by formula.
 
-use crate::behaviour::{Behaviour, Lock, Pace, When, Which};
+use crate::behaviour::{Behaviour, Lock, Pace, SlowSelection, StopTime};
 
 impl Behaviour {
     /// Answers per second of a closed loop of so many connections in the long run: over time, and
@@ -17,10 +17,11 @@ impl Behaviour {
         match &self.pace {
             Pace::Even | Pace::SlowStart { .. } => per_work_s,
             Pace::Phases { factor, .. } => per_work_s * (1.0 + 1.0 / factor) / 2.0,
-            Pace::Stops { when: When::Exponential(run_s) | When::Fixed(run_s), length_s } => {
-                per_work_s * run_s / (run_s + length_s)
-            }
-            Pace::Stops { when: When::Requests(n), length_s } => {
+            Pace::Stops {
+                when: StopTime::Exponential(run_s) | StopTime::Fixed(run_s),
+                length_s,
+            } => per_work_s * run_s / (run_s + length_s),
+            Pace::Stops { when: StopTime::Requests(n), length_s } => {
                 1.0 / (1.0 / per_work_s + length_s / *n as f64)
             }
         }
@@ -32,8 +33,8 @@ impl Behaviour {
         let (share, length_s) = match &self.slow {
             None => (0.0, 0.0),
             Some(slow) => match slow.which {
-                Which::Share(share) => (share, slow.length_s),
-                Which::Every(n) => (1.0 / n as f64, slow.length_s),
+                SlowSelection::Share(share) => (share, slow.length_s),
+                SlowSelection::Every(n) => (1.0 / n as f64, slow.length_s),
             },
         };
         let rate = |factor: f64| 1.0 / ((1.0 - share) * self.fast_s * factor + share * length_s);
@@ -64,12 +65,13 @@ fn locked(lock: &Lock, fast_s: f64, connections: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::behaviour::{Slow, SlowConnections};
+    use crate::behaviour::{SlowConnections, SlowRequests};
 
     #[test]
     fn throughput_is_what_one_can_work_out_by_hand() {
         let even = Behaviour::even(0.005);
-        let every = Slow { which: Which::Every(10), length_s: 0.055, computes: false };
+        let every =
+            SlowRequests { which: SlowSelection::Every(10), length_s: 0.055, computes: false };
         let half = SlowConnections { share: 0.5, factor: 3.0 };
         let paced = |pace| Behaviour { pace, ..even.clone() };
         for (behaviour, expected) in [
@@ -78,8 +80,8 @@ mod tests {
             (Behaviour { lock: Some(Lock { share: 1.0, hold_s: 0.005 }), ..even.clone() }, 200.0),
             (Behaviour::with_slow(0.0, 0.02, 0.5), 1_000.0),
             (Behaviour { slow: Some(every), ..even.clone() }, 1_000.0),
-            (Behaviour::with_stops(0.001, When::Requests(400), 0.06), 4_000.0),
-            (Behaviour::with_stops(0.005, When::Fixed(2.7), 0.3), 1_800.0),
+            (Behaviour::with_stops(0.001, StopTime::Requests(400), 0.06), 4_000.0),
+            (Behaviour::with_stops(0.005, StopTime::Fixed(2.7), 0.3), 1_800.0),
             (Behaviour { slow_connections: Some(half), ..even.clone() }, 2_000.0 * 2.0 / 3.0),
             (paced(Pace::Phases { length_s: 1.0, factor: 2.0 }), 1_500.0),
             (paced(Pace::SlowStart { length_s: 1.0, factor: 3.0 }), 2_000.0),

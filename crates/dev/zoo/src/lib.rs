@@ -18,7 +18,9 @@ mod server;
 pub mod simulate;
 pub mod slices;
 
-pub use behaviour::{Behaviour, Lock, Pace, Slow, SlowConnections, When, Which};
+pub use behaviour::{
+    Behaviour, Lock, Pace, SlowConnections, SlowRequests, SlowSelection, StopTime,
+};
 pub use draw::{Kind, Subject};
 pub use model::{Model, Service};
 pub use server::serve;

@@ -4,7 +4,7 @@ use base::Rng;
 use base::Seed;
 use rand::RngExt as _;
 
-use crate::behaviour::{Behaviour, Pace, When, Which};
+use crate::behaviour::{Behaviour, Pace, SlowSelection, StopTime};
 use crate::clock::Clock;
 
 /// One process of a server.
@@ -34,11 +34,11 @@ impl Model {
         let clock = Clock::new(behaviour.pace.clone(), seed.rng("pace"));
         let mut rng = seed.rng("requests");
         let received = match behaviour.slow.as_ref().map(|slow| &slow.which) {
-            Some(Which::Every(n)) => rng.random_range(0..*n),
+            Some(SlowSelection::Every(n)) => rng.random_range(0..*n),
             _ => 0,
         };
         let answered = match behaviour.pace {
-            Pace::Stops { when: When::Requests(n), .. } => rng.random_range(0..n),
+            Pace::Stops { when: StopTime::Requests(n), .. } => rng.random_range(0..n),
             _ => 0,
         };
         Model { behaviour, clock, rng, received, answered, lock_free_s: 0.0 }
@@ -56,8 +56,8 @@ impl Model {
     pub fn receive(&mut self, at_work_s: f64, factor: f64) -> Service {
         self.received += 1;
         let slow = self.behaviour.slow.as_ref().filter(|slow| match slow.which {
-            Which::Share(share) => self.rng.random_bool(share),
-            Which::Every(n) => self.received.is_multiple_of(n),
+            SlowSelection::Share(share) => self.rng.random_bool(share),
+            SlowSelection::Every(n) => self.received.is_multiple_of(n),
         });
         let work_s = slow.map_or(self.behaviour.fast_s * factor, |slow| slow.length_s);
         let computes = slow.is_some_and(|slow| slow.computes);
@@ -75,7 +75,7 @@ impl Model {
     /// A request is answered that was due at this work.
     pub fn answer(&mut self, due_work_s: f64) {
         self.answered += 1;
-        if let Pace::Stops { when: When::Requests(n), length_s } = self.behaviour.pace
+        if let Pace::Stops { when: StopTime::Requests(n), length_s } = self.behaviour.pace
             && self.answered.is_multiple_of(n)
         {
             self.clock.stop(due_work_s, length_s);

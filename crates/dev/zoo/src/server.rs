@@ -17,7 +17,7 @@ const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nHello Wor
 const HEAD_MAX: usize = 16 << 10;
 
 /// What the connections share.
-struct Shared {
+struct ServerState {
     model: Mutex<Model>,
     began: Instant,
     /// Longest pause between an answer's due time and the next request that does not count; see
@@ -25,7 +25,7 @@ struct Shared {
     turn_s: f64,
 }
 
-impl Shared {
+impl ServerState {
     fn model(&self) -> MutexGuard<'_, Model> {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -44,7 +44,7 @@ pub fn serve(listener: &TcpListener, behaviour: Behaviour, seed: Seed) -> io::Re
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let turn_s = behaviour.fast_s / 2.0;
     let model = Mutex::new(Model::new(behaviour, seed));
-    let shared = Arc::new(Shared { model, began: Instant::now(), turn_s });
+    let shared = Arc::new(ServerState { model, began: Instant::now(), turn_s });
     loop {
         let (stream, _) = listener.accept()?;
         let shared = shared.clone();
@@ -58,7 +58,7 @@ pub fn serve(listener: &TcpListener, behaviour: Behaviour, seed: Seed) -> io::Re
 /// The way over loopback and the waking of threads would make a closed loop slower than its known
 /// behaviour. So a request that arrives shortly after the answer before it was due counts as having
 /// arrived when that answer was due; a loop of requests then takes exactly the work of its requests.
-fn answer_all(shared: &Shared, mut stream: TcpStream) -> io::Result<()> {
+fn answer_all(shared: &ServerState, mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let factor = shared.model().accept();
     let mut last: Option<(f64, f64)> = None;
@@ -81,7 +81,7 @@ fn answer_all(shared: &Shared, mut stream: TcpStream) -> io::Result<()> {
 }
 
 /// Waits until the request is due, and returns when that was.
-fn wait(shared: &Shared, service: Service) -> f64 {
+fn wait(shared: &ServerState, service: Service) -> f64 {
     loop {
         let left_s = {
             let mut model = shared.model();

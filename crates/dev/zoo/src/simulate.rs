@@ -47,19 +47,19 @@ impl Ord for UnderWay {
 
 /// A value with the standard error of its simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Simulated {
+pub struct SimulatedValue {
     /// The value.
     pub value: f64,
     /// Its standard error, over independent starts of the server.
     pub error: f64,
 }
 
-impl Simulated {
-    fn of(values: &[f64]) -> Simulated {
+impl SimulatedValue {
+    fn of(values: &[f64]) -> SimulatedValue {
         let n = values.len() as f64;
         let value = values.iter().sum::<f64>() / n;
         let squares: f64 = values.iter().map(|one| (one - value).powi(2)).sum();
-        Simulated { value, error: (squares / (n - 1.0) / n).sqrt() }
+        SimulatedValue { value, error: (squares / (n - 1.0) / n).sqrt() }
     }
 }
 
@@ -69,12 +69,12 @@ pub fn throughput_per_s(
     connections: u32,
     answers: u64,
     seed: Seed,
-) -> Simulated {
+) -> SimulatedValue {
     let one = |start| {
         let seed = seed.derive("closed", start);
         closed(behaviour, connections as usize, answers / STARTS, seed)
     };
-    Simulated::of(&(0..STARTS).map(one).collect::<Vec<f64>>())
+    SimulatedValue::of(&(0..STARTS).map(one).collect::<Vec<f64>>())
 }
 
 fn closed(behaviour: &Behaviour, connections: usize, answers: u64, seed: Seed) -> f64 {
@@ -110,7 +110,7 @@ pub fn latency_s<const N: usize>(
     rate_per_s: f64,
     quantiles: [f64; N],
     seed: Seed,
-) -> [Simulated; N] {
+) -> [SimulatedValue; N] {
     // Starts whose connections differ are of the same population, so their latencies are pooled
     // within a few groups of starts, and the groups tell the error.
     const GROUPS: usize = 8;
@@ -125,7 +125,7 @@ pub fn latency_s<const N: usize>(
     }
     quantiles.map(|quantile| {
         let rank = |group: &Vec<f64>| group[(quantile * (group.len() - 1) as f64) as usize];
-        Simulated::of(&groups.iter().map(rank).collect::<Vec<f64>>())
+        SimulatedValue::of(&groups.iter().map(rank).collect::<Vec<f64>>())
     })
 }
 
@@ -218,7 +218,7 @@ impl OpenSlice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, When};
+    use crate::{Kind, StopTime};
 
     #[test]
     fn formula_and_simulation_agree_about_every_kind() {
@@ -241,7 +241,7 @@ mod tests {
     fn latency_is_that_of_closed_forms() {
         // Stops of 0.3 s after 2.7 s each, and more connections than requests: a tenth of the
         // requests waits, uniformly for up to 0.3 s.
-        let stops = Behaviour::with_stops(0.001, When::Fixed(2.7), 0.3);
+        let stops = Behaviour::with_stops(0.001, StopTime::Fixed(2.7), 0.3);
         let [p50, p99] = latency_s(&stops, 1_000, 100.0, [0.5, 0.99], Seed(1));
         assert!((p50.value - 0.001).abs() < 1e-6, "{p50:?}");
         assert!((p99.value - 0.271).abs() < 0.004, "{p99:?}");

@@ -13,7 +13,7 @@ use rand::RngExt as _;
 
 use crate::behaviour::{Behaviour, Pace};
 use crate::model::Model;
-use crate::simulate::{OpenSlice, Simulated, UnderWay};
+use crate::simulate::{OpenSlice, SimulatedValue, UnderWay};
 
 /// Shortest slice, and shortest lead-in.
 const SLICE_MIN_S: f64 = 0.025;
@@ -53,7 +53,7 @@ pub fn throughput_per_s(
     longest_s: f64,
     blocks: u64,
     seed: Seed,
-) -> (Simulated, f64) {
+) -> (SimulatedValue, f64) {
     let load = ClosedLoad::settled(behaviour, connections, longest_s, blocks.div_ceil(10), seed);
     let all = load.run(behaviour, blocks, seed);
     let completed = sum(&all, |block| block.completed);
@@ -62,7 +62,7 @@ pub fn throughput_per_s(
     let squares: f64 = all.iter().map(|b| (b.completed - rate * b.counted_s).powi(2)).sum();
     let value = rate * f64::from(connections);
     let stops = load.slice_s / stopped_s(&all);
-    (Simulated { value, error: value * squares.sqrt() / completed }, stops)
+    (SimulatedValue { value, error: value * squares.sqrt() / completed }, stops)
 }
 
 fn sum(all: &[Block], of: fn(&Block) -> f64) -> f64 {
@@ -368,7 +368,7 @@ mod tests {
     use stats::Estimate;
 
     use super::*;
-    use crate::behaviour::{Slow, When, Which};
+    use crate::behaviour::{SlowRequests, SlowSelection, StopTime};
     use crate::{Kind, Subject, simulate};
 
     /// Share by which slices are off, and twice its error.
@@ -399,13 +399,13 @@ mod tests {
     #[test]
     fn stops_that_are_longer_than_slices_are_met_as_often_as_they_are() {
         for (when, length_s) in [
-            (When::Fixed(1.0), 0.2),
-            (When::Fixed(3.0), 1.0),
-            (When::Fixed(0.315), 0.409),
-            (When::Fixed(0.5), 0.02),
-            (When::Exponential(2.0), 1.0),
-            (When::Exponential(0.383), 0.009_8),
-            (When::Requests(400), 0.06),
+            (StopTime::Fixed(1.0), 0.2),
+            (StopTime::Fixed(3.0), 1.0),
+            (StopTime::Fixed(0.315), 0.409),
+            (StopTime::Fixed(0.5), 0.02),
+            (StopTime::Exponential(2.0), 1.0),
+            (StopTime::Exponential(0.383), 0.009_8),
+            (StopTime::Requests(400), 0.06),
         ] {
             let behaviour = Behaviour::with_stops(0.003, when.clone(), length_s);
             let (off, error) = off(&behaviour, 1_000);
@@ -431,7 +431,7 @@ mod tests {
             (0.00732, 40, 0.3),
             (0.002, 100, 0.3),
         ] {
-            let behaviour = Behaviour::with_stops(fast_s, When::Requests(requests), stop_s);
+            let behaviour = Behaviour::with_stops(fast_s, StopTime::Requests(requests), stop_s);
             for longest_s in [0.25, 0.5, 0.75, 1.0, 1.4, 2.0, 2.8] {
                 let (seen, stops) = throughput_per_s(&behaviour, of, longest_s, 200, Seed(1));
                 let off = (seen.value / behaviour.throughput_per_s(of) - 1.0).abs();
@@ -450,10 +450,10 @@ mod tests {
     #[test]
     fn a_percentile_was_that_of_queues_that_begin_empty() {
         for (behaviour, most) in [
-            (Behaviour::with_stops(0.005_7, When::Exponential(1.276), 0.521), 0.06),
-            (Behaviour::with_stops(0.014, When::Exponential(0.798), 0.268), 0.06),
-            (Behaviour::with_stops(0.005, When::Fixed(2.7), 0.3), 0.02),
-            (Behaviour::with_stops(0.005, When::Requests(1_968), 0.66), 0.02),
+            (Behaviour::with_stops(0.005_7, StopTime::Exponential(1.276), 0.521), 0.06),
+            (Behaviour::with_stops(0.014, StopTime::Exponential(0.798), 0.268), 0.06),
+            (Behaviour::with_stops(0.005, StopTime::Fixed(2.7), 0.3), 0.02),
+            (Behaviour::with_stops(0.005, StopTime::Requests(1_968), 0.66), 0.02),
             (Kind::Lock.draw(Seed(50)).behaviour, 0.06),
             (Kind::Phases.draw(Seed(50)).behaviour, 0.15),
         ] {
@@ -499,7 +499,11 @@ mod tests {
     #[test]
     fn a_rate_that_was_sustained_was_called_unsustained_where_requests_outlast_slices() {
         for (each, slow_s, slice_s) in [(39, 1.945, 0.5), (39, 1.945, 1.0), (12, 0.572, 0.25)] {
-            let slow = Slow { which: Which::Every(each), length_s: slow_s, computes: false };
+            let slow = SlowRequests {
+                which: SlowSelection::Every(each),
+                length_s: slow_s,
+                computes: false,
+            };
             let behaviour = Behaviour { slow: Some(slow), ..Behaviour::even(0.007) };
             let (raw, seen) = achieved(&behaviour, 0.5, slice_s);
             assert!(raw < 0.98, "{raw} in {slice_s} s of {behaviour:?}");

@@ -139,20 +139,20 @@ impl Change for Data {
 type Names = BTreeMap<String, usize>;
 
 #[derive(Clone, Debug)]
-enum Naming {
+enum NameChange {
     Set(String, usize),
     Gone(String),
     Move(String, String, usize),
 }
 
-impl Change for Naming {
+impl Change for NameChange {
     type Content = Names;
 
     fn apply(&self, names: &mut Names) {
         match self {
-            Naming::Set(name, node) => _ = names.insert(name.clone(), *node),
-            Naming::Gone(name) => _ = names.remove(name),
-            Naming::Move(from, to, node) => {
+            NameChange::Set(name, node) => _ = names.insert(name.clone(), *node),
+            NameChange::Gone(name) => _ = names.remove(name),
+            NameChange::Move(from, to, node) => {
                 names.remove(from);
                 names.insert(to.clone(), *node);
             }
@@ -162,7 +162,7 @@ impl Change for Naming {
     fn survive(&self, choices: &mut Choices, names: &mut Names) {
         match self {
             // The file may have both names.
-            Naming::Move(_, to, node) => match choices.of(3) {
+            NameChange::Move(_, to, node) => match choices.of(3) {
                 0 => {}
                 1 => self.apply(names),
                 _ => _ = names.insert(to.clone(), *node),
@@ -220,7 +220,7 @@ impl<C: Change> Layers<C> {
 #[derive(Clone, Debug)]
 enum Node {
     File(Layers<Data>),
-    Folder(Layers<Naming>),
+    Folder(Layers<NameChange>),
 }
 
 /// The files of the proof, and their folders.
@@ -289,12 +289,12 @@ impl Disk {
                 let node = self.find(from)?;
                 let names = [from, to].map(|path| path.file_name()?.to_str().map(str::to_owned));
                 let [Some(old), Some(new)] = names else { return None };
-                self.folder_of(from)?.change(*ended, Naming::Move(old, new, node));
+                self.folder_of(from)?.change(*ended, NameChange::Move(old, new, node));
             }
             Call::Remove(path) => {
                 self.find(path)?;
                 let name = path.file_name()?.to_str()?.to_owned();
-                self.folder_of(path)?.change(*ended, Naming::Gone(name));
+                self.folder_of(path)?.change(*ended, NameChange::Gone(name));
             }
             // What is written to a file without a name is of no interest.
             Call::Append { path, bytes } => {
@@ -340,7 +340,7 @@ impl Disk {
         }
     }
 
-    fn folder_of(&mut self, path: &Path) -> Option<&mut Layers<Naming>> {
+    fn folder_of(&mut self, path: &Path) -> Option<&mut Layers<NameChange>> {
         let node = self.find(path.parent()?)?;
         match &mut self.nodes[node] {
             Node::Folder(folder) => Some(folder),
@@ -350,7 +350,7 @@ impl Disk {
 
     fn add(&mut self, path: &Path, ended: usize, node: Node) -> Option<()> {
         let (number, name) = (self.nodes.len(), path.file_name()?.to_str()?.to_owned());
-        self.folder_of(path)?.change(ended, Naming::Set(name, number));
+        self.folder_of(path)?.change(ended, NameChange::Set(name, number));
         self.nodes.push(node);
         Some(())
     }

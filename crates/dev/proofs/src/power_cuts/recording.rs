@@ -8,7 +8,7 @@ use base::{Rng, Seed};
 use rand::RngExt as _;
 
 use super::disk::{Choices, Disk, State};
-use super::senders::{Acknowledged, Addresses, Sender, senders};
+use super::senders::{AcknowledgedCounts, Addresses, Sender, senders};
 use super::trace::{self, Call, Event};
 use super::{JOURNAL, Omission, SMALL, command};
 use crate::daemon::Daemon;
@@ -96,7 +96,7 @@ impl Recording {
             };
             let mut events = record(program, &disk, &mut senders, counts, end == End::InOrder)?;
             events.truncate(length(&events, end, &mut random)?);
-            let mut acknowledged = Acknowledged::default();
+            let mut acknowledged = AcknowledgedCounts::default();
             for event in &events {
                 acknowledged.see(&event.call);
                 disk.apply(event)?;
@@ -140,7 +140,7 @@ impl Recording {
                 Some(state) => disk = Disk::new(state),
                 None => disk.end_life(),
             }
-            let mut acknowledged = Acknowledged::default();
+            let mut acknowledged = AcknowledgedCounts::default();
             let (mut naming, mut near) = (None, 0);
             for event in events {
                 if let Call::Sync(path) = &event.call {
@@ -170,7 +170,7 @@ impl Recording {
     }
 }
 
-fn after(senders: &[Sender], acknowledged: &Acknowledged) -> Vec<Sender> {
+fn after(senders: &[Sender], acknowledged: &AcknowledgedCounts) -> Vec<Sender> {
     senders.iter().zip(acknowledged.counts).map(|(sender, known)| sender.after(known)).collect()
 }
 
@@ -224,7 +224,7 @@ fn record(
     let text = fs::read_to_string(trace).map_err(words)?;
     let events = trace::read(&text, &folder)?;
     let mut after = disk.clone();
-    let mut acknowledged = Acknowledged::default();
+    let mut acknowledged = AcknowledgedCounts::default();
     for event in &events {
         after.apply(event)?;
         acknowledged.see(&event.call);

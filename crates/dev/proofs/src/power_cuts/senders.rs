@@ -223,13 +223,13 @@ impl Sender {
 
 /// How many counts of each sender were acknowledged, by the calls of the daemon.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Acknowledged {
+pub(super) struct AcknowledgedCounts {
     /// What arrived on each connection and was not answered.
     open: HashMap<String, Vec<u8>>,
     pub(super) counts: [usize; WAYS.len()],
 }
 
-impl Acknowledged {
+impl AcknowledgedCounts {
     pub(super) fn see(&mut self, call: &Call) {
         match call {
             Call::Accept(socket) => _ = self.open.remove(socket),

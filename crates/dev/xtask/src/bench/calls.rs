@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::clients::Client;
 use super::lines::{Line, Transport, Work};
-use crate::tools::report::Printed;
+use crate::tools::report::ToolOutput;
 use crate::tools::{Tool, on_path, version};
 
 /// The server's addresses.
@@ -35,7 +35,7 @@ pub(super) struct Outcome {
 
 /// An installed client.
 #[derive(Clone, Debug)]
-pub(super) struct Installed {
+pub(super) struct InstalledClient {
     pub(super) client: Client,
     pub(super) path: PathBuf,
     pub(super) version: String,
@@ -43,7 +43,7 @@ pub(super) struct Installed {
 
 impl Client {
     /// Looks for the client: ours at `ours`, this program itself at `own`, the others on PATH.
-    pub(super) fn find(self, ours: &Path, own: &Path) -> Option<Installed> {
+    pub(super) fn find(self, ours: &Path, own: &Path) -> Option<InstalledClient> {
         let (path, version) = match (self, self.tool()) {
             (Client::Epoll | Client::Uring, _) => (ours.to_owned(), version(ours, &["--version"])),
             (_, Some(tool)) => {
@@ -58,7 +58,7 @@ impl Client {
             }
             _ => (own.to_owned(), "of this project".to_owned()),
         };
-        Some(Installed { client: self, path, version })
+        Some(InstalledClient { client: self, path, version })
     }
 
     /// The arguments for the line's load; `None` if the client does not support it.
@@ -147,7 +147,7 @@ impl Client {
 
     /// Parses a client's output for this kind of load.
     pub(super) fn read(self, work: Work, text: &str) -> Result<Outcome, String> {
-        let printed = Printed::new(text.to_owned(), None);
+        let printed = ToolOutput::new(text.to_owned(), None);
         let json = printed.json.as_ref();
         let outcome = match (self, self.tool()) {
             (_, Some(tool)) => read_foreign(tool, &printed),
@@ -165,7 +165,7 @@ impl Client {
     }
 }
 
-fn read_foreign(tool: &Tool, printed: &Printed) -> Option<Outcome> {
+fn read_foreign(tool: &Tool, printed: &ToolOutput) -> Option<Outcome> {
     let report = (tool.read)(printed)?;
     Some(Outcome {
         completed: report.total - report.failed,

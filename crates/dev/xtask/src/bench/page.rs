@@ -7,7 +7,7 @@ use stats::Estimate;
 
 use super::clients::Client;
 use super::lines::{Goal, LINES, Line, Measure, Work};
-use super::results::{Measured, Results};
+use super::results::{LineResults, Results};
 use crate::pages::ends;
 
 const HEAD: &str = "\
@@ -72,7 +72,7 @@ cargo run --profile dist -p xtask -- bench --rounds 10 --seconds 2 --seed 7
 /// The whole page.
 pub(super) fn page(results: &Results) -> String {
     let mut text = HEAD.to_owned();
-    let measured: Vec<(&Line, &Measured)> =
+    let measured: Vec<(&Line, &LineResults)> =
         LINES.iter().filter_map(|line| Some((line, results.lines.get(line.id)?))).collect();
     text += "## Goals\n\n| load | goal for ours | measured | 95% interval | |\n| --- | --- | ---: | ---: | --- |\n";
     for (line, numbers) in &measured {
@@ -89,7 +89,7 @@ pub(super) fn page(results: &Results) -> String {
 }
 
 /// The goals of one line, with a row for each client to compare with.
-pub(super) fn goals(line: &Line, numbers: &Measured) -> Vec<String> {
+pub(super) fn goals(line: &Line, numbers: &LineResults) -> Vec<String> {
     let ours = ours(line, numbers);
     let row = |goal: &Goal, what: &str, estimate: Option<Estimate>| {
         let (measured, interval, verdict) = match estimate {
@@ -123,7 +123,7 @@ pub(super) fn goals(line: &Line, numbers: &Measured) -> Vec<String> {
 }
 
 /// Which of our backends the goals apply to.
-fn ours(line: &Line, numbers: &Measured) -> Client {
+fn ours(line: &Line, numbers: &LineResults) -> Client {
     let taken =
         |client: &&Client| client.engine().is_some() && client.engine() == numbers.auto.as_deref();
     line.clients.iter().find(taken).copied().unwrap_or(Client::Epoll)
@@ -139,7 +139,7 @@ fn verdict(goal: &Goal, estimate: &Estimate) -> &'static str {
 }
 
 /// One line's clients.
-pub(super) fn section(line: &Line, numbers: &Measured) -> String {
+pub(super) fn section(line: &Line, numbers: &LineResults) -> String {
     let bulk = line.work == Work::Bulk;
     let open = matches!(line.work, Work::Open(_));
     let late = if open { " p99 lateness, µs |" } else { "" };
@@ -198,7 +198,7 @@ pub(super) fn section(line: &Line, numbers: &Measured) -> String {
 }
 
 /// Machines and versions, without duplicates.
-fn about(measured: &[(&Line, &Measured)]) -> String {
+fn about(measured: &[(&Line, &LineResults)]) -> String {
     let mut text = "\n## Machine and versions\n\n".to_owned();
     let mut once = Vec::new();
     for (_, numbers) in measured {

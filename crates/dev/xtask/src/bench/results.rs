@@ -12,12 +12,12 @@ const CONFIDENCE: f64 = 0.95;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Results {
     /// By line name.
-    pub(super) lines: BTreeMap<String, Measured>,
+    pub(super) lines: BTreeMap<String, LineResults>,
 }
 
 /// Results of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Measured {
+pub(super) struct LineResults {
     /// Start, RFC 3339.
     pub(super) date: String,
     /// The machine in words.
@@ -64,7 +64,7 @@ impl Run {
     }
 }
 
-impl Measured {
+impl LineResults {
     fn of<'a>(&'a self, client: &str) -> impl Iterator<Item = &'a Run> {
         let client = client.to_owned();
         self.runs.iter().filter(move |run| run.client == client)
@@ -100,7 +100,7 @@ impl Measured {
 }
 
 #[cfg(test)]
-pub(super) fn sample() -> Measured {
+pub(super) fn sample() -> LineResults {
     let run = |round: u32, client: &str, rate_per_s: f64, user_s: f64| Run {
         round,
         client: client.to_owned(),
@@ -112,7 +112,7 @@ pub(super) fn sample() -> Measured {
         system_s: 0.8,
         lateness_p99_ns: Some(50_000),
     };
-    Measured {
+    LineResults {
         date: "2026-01-02T03:04:05Z".to_owned(),
         machine: "a CPU, 2 CPUs, Linux 6".to_owned(),
         versions: BTreeMap::from([("wrk".to_owned(), "wrk 4".to_owned())]),

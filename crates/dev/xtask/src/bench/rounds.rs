@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Options;
-use super::calls::{Installed, Outcome, Place};
+use super::calls::{InstalledClient, Outcome, Place};
 use super::clients::Client;
 use super::lines::{Line, Offer, Transport, Work};
-use super::results::{Measured, Run};
-use crate::process::{Cost, Pinned, free_port};
+use super::results::{LineResults, Run};
+use crate::process::{Cost, PinnedProcess, free_port};
 use crate::tools::rounds::Rounds;
 use crate::{binary, pages};
 
@@ -30,7 +30,7 @@ pub(super) struct Bench {
 /// A server with its counter.
 struct Server {
     // Killed on drop.
-    _process: Pinned,
+    _process: PinnedProcess,
     place: Place,
     count: PathBuf,
 }
@@ -48,7 +48,7 @@ impl Bench {
     }
 
     /// Measures one line in all its rounds.
-    pub(super) fn measure(&self, line: &Line) -> Result<Measured, String> {
+    pub(super) fn measure(&self, line: &Line) -> Result<LineResults, String> {
         let (mut here, mut skipped) = (Vec::new(), Vec::new());
         for client in line.clients {
             match client.find(&self.ours, &self.own) {
@@ -61,7 +61,7 @@ impl Bench {
             }
         }
         let (offered_per_s, auto) = self.prepare(line)?;
-        let mut measured = Measured {
+        let mut measured = LineResults {
             date: pages::now(),
             machine: self.rounds.machine.clone(),
             versions: versions(&here),
@@ -100,7 +100,7 @@ impl Bench {
         &self,
         round: u32,
         line: &Line,
-        installed: &Installed,
+        installed: &InstalledClient,
         server: &Server,
         rate: Option<f64>,
     ) -> Result<Run, String> {
@@ -136,7 +136,7 @@ impl Bench {
     fn load(
         &self,
         line: &Line,
-        installed: &Installed,
+        installed: &InstalledClient,
         arguments: &[String],
         place: &Place,
     ) -> Result<(Outcome, Cost), String> {
@@ -157,11 +157,11 @@ impl Bench {
         cpu: usize,
         program: &Path,
         arguments: &[impl AsRef<OsStr>],
-    ) -> Result<Pinned, String> {
-        Pinned::start(cpu, program, arguments, self.folder.path())
+    ) -> Result<PinnedProcess, String> {
+        PinnedProcess::start(cpu, program, arguments, self.folder.path())
     }
 
-    fn iperf3(&self, installed: &Installed, place: &Place) -> Result<Pinned, String> {
+    fn iperf3(&self, installed: &InstalledClient, place: &Place) -> Result<PinnedProcess, String> {
         let arguments = ["-s", "-1", "--forceflush", "-p", &place.other_port.to_string()];
         let mut server = self.start(self.rounds.server_cpu, &installed.path, &arguments)?;
         self.until_printed(&mut server, "listening")?;
@@ -215,7 +215,7 @@ impl Bench {
         Ok(Server { _process: process, place, count })
     }
 
-    fn until_printed(&self, process: &mut Pinned, word: &str) -> Result<(), String> {
+    fn until_printed(&self, process: &mut PinnedProcess, word: &str) -> Result<(), String> {
         let began = Instant::now();
         loop {
             let text = process.printed();
@@ -241,8 +241,8 @@ impl Server {
     }
 }
 
-fn versions(here: &[Installed]) -> BTreeMap<String, String> {
-    let version = |Installed { client, version, .. }: &Installed| {
+fn versions(here: &[InstalledClient]) -> BTreeMap<String, String> {
+    let version = |InstalledClient { client, version, .. }: &InstalledClient| {
         let is_ours = client.engine().is_some();
         let name = if is_ours { "tachograph" } else { client.source().map(|_| client.name())? };
         Some((name.to_owned(), version.clone()))

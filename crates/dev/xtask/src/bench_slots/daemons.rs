@@ -14,9 +14,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::ours::{Make, TABLES};
 use super::points::{Load, STEP_S};
-use super::{Filled, Unfilled, cpu, text};
+use super::{FillCost, FillFailure, cpu, text};
 use crate::binary;
-use crate::process::{Running, comes_true, free_port, listens};
+use crate::process::{KilledOnDrop, comes_true, free_port, listens};
 
 /// Limit on points for carbon-cache.
 const POINTS_MAX: u64 = 2_000_000;
@@ -37,7 +37,7 @@ const WHISPER_SLOTS: u64 = 17_280;
 const SPAN_S: u64 = 180 * 60;
 
 /// Sends a file over one connection, and stops the daemon, which writes everything to the record.
-pub(super) fn serve(load: &Load, folder: &Path, make: Make) -> Result<Filled, Unfilled> {
+pub(super) fn serve(load: &Load, folder: &Path, make: Make) -> Result<FillCost, FillFailure> {
     let database = make(folder)?;
     let lines = recent_lines(load, folder)?;
     let mut command = Command::new(binary::path()?);
@@ -61,12 +61,12 @@ pub(super) fn serve(load: &Load, folder: &Path, make: Make) -> Result<Filled, Un
     let cpu_s = cpu_s() - before_s;
     // In slots of 10 s: coarser ones would be there even if these had expired.
     let found = text::all_points(load, &database.place, STEP_S)?;
-    let filled = Filled::new(found, wall_s, cpu_s, database.bytes(TABLES)?);
-    Ok(Filled { acknowledged_s: Some(acknowledged_s), peak_mib, ..filled })
+    let filled = FillCost::new(found, wall_s, cpu_s, database.bytes(TABLES)?);
+    Ok(FillCost { acknowledged_s: Some(acknowledged_s), peak_mib, ..filled })
 }
 
 /// carbon-cache without its limits on updates and new files, with sparse files of two days.
-pub(super) fn carbon(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+pub(super) fn carbon(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> {
     into_files(load, folder, "apt-get install graphite-carbon", |port| {
         let config = folder.join("carbon.conf");
         std::fs::write(&config, carbon_config(folder, port))?;
@@ -79,7 +79,7 @@ pub(super) fn carbon(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
 }
 
 /// go-carbon, the same.
-pub(super) fn go_carbon(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+pub(super) fn go_carbon(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> {
     into_files(load, folder, "go install github.com/go-graphite/go-carbon@latest", |port| {
         let config = folder.join("go-carbon.conf");
         std::fs::write(&config, go_carbon_config(folder, port))?;
@@ -95,7 +95,7 @@ fn into_files(
     folder: &Path,
     missing: &str,
     command: impl FnOnce(u16) -> io::Result<Command>,
-) -> Result<Filled, Unfilled> {
+) -> Result<FillCost, FillFailure> {
     let load = load.at_most(POINTS_MAX);
     if load.each() > WHISPER_SLOTS {
         return Err(format!("its files have {WHISPER_SLOTS} slots").into());
@@ -110,9 +110,9 @@ fn into_files(
     let mut command = command(port)?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(child) = command.spawn() else {
-        return Err(Unfilled::missing(missing));
+        return Err(FillFailure::missing(missing));
     };
-    let mut server = Running(child);
+    let mut server = KilledOnDrop(child);
     if !listens(port, PATIENCE) {
         return Err("it does not listen".into());
     }
@@ -133,12 +133,12 @@ fn into_files(
     server.0.wait()?;
     // Its files are sparse and of fixed size, so their length says nothing.
     let bytes = load.points * WHISPER_POINT;
-    Ok(Filled::new(load.points, wall_s, cpu_s, bytes))
+    Ok(FillCost::new(load.points, wall_s, cpu_s, bytes))
 }
 
 /// The lines of an import, the last one within [`SPAN_S`] of now: a daemon drops slots that are older
 /// than it keeps them (10 s for a day), and whisper takes no older points.
-fn recent_lines(load: &Load, folder: &Path) -> Result<PathBuf, Unfilled> {
+fn recent_lines(load: &Load, folder: &Path) -> Result<PathBuf, FillFailure> {
     let (lines, recent) = (folder.join("lines.txt"), folder.join("recent.txt"));
     text::write(load, &lines, text::Order::Arrival, 0..load.each())?;
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|e| e.to_string())?.as_secs();

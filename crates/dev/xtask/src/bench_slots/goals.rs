@@ -1,13 +1,13 @@
 //! The goals of the recorder's speed and size, and whether they are met.
 
 use super::points::{Load, Pattern};
-use super::table::{By, Table};
-use super::{FROM_MEMORY, Filled, MANY_SERIES, TEXT};
+use super::table::{Criterion, Table};
+use super::{FROM_MEMORY, FillCost, MANY_SERIES, TEXT};
 
 /// What is wanted of a contestant.
 enum Want {
     /// At least so many times the rate of another one.
-    Times(f64, &'static str, By),
+    Times(f64, &'static str, Criterion),
     /// At least so many million points per CPU second.
     PerCpu(f64),
     /// At most so many bytes per slot.
@@ -22,30 +22,30 @@ const TEN_PER_SLOT: Load = Load { per_slot: 10, ..FROM_MEMORY };
 
 /// Contestant, load, what is wanted.
 const GOALS: [(&str, Load, Want); 28] = [
-    ("sqlite", FROM_MEMORY, Times(1.0, "rrdtool-hundred", By::Cpu)),
-    ("sqlite", FROM_MEMORY, Times(1.0, "rrdtool", By::Cpu)),
-    ("sqlite", FROM_MEMORY, Times(1.0, "whisper", By::Cpu)),
-    ("postgres", FROM_MEMORY, Times(1.0, "rrdtool-hundred", By::Cpu)),
-    ("postgres", FROM_MEMORY, Times(1.0, "rrdtool", By::Cpu)),
-    ("postgres", FROM_MEMORY, Times(1.0, "whisper", By::Cpu)),
+    ("sqlite", FROM_MEMORY, Times(1.0, "rrdtool-hundred", Criterion::Cpu)),
+    ("sqlite", FROM_MEMORY, Times(1.0, "rrdtool", Criterion::Cpu)),
+    ("sqlite", FROM_MEMORY, Times(1.0, "whisper", Criterion::Cpu)),
+    ("postgres", FROM_MEMORY, Times(1.0, "rrdtool-hundred", Criterion::Cpu)),
+    ("postgres", FROM_MEMORY, Times(1.0, "rrdtool", Criterion::Cpu)),
+    ("postgres", FROM_MEMORY, Times(1.0, "whisper", Criterion::Cpu)),
     ("sqlite", FROM_MEMORY, Bytes(8.0)),
     ("sqlite", TEN_PER_SLOT, PerCpu(5.0)),
     ("postgres", TEN_PER_SLOT, PerCpu(5.0)),
     ("sqlite", TEN_PER_SLOT, Bytes(8.0)),
-    ("import", TEXT, Times(0.7, "import-series", By::Time)),
-    ("import", TEXT, Times(1.0, "whisper", By::Time)),
-    ("import", TEXT, Times(1.0, "victoria-lines", By::Cpu)),
-    ("import-postgres", TEXT, Times(0.5, "import", By::Time)),
-    ("import-postgres", TEXT, Times(0.3, "copy", By::Time)),
-    ("serve", TEXT, Times(1.5, "victoria-lines", By::Cpu)),
-    ("serve", TEXT, Times(1.0, "victoria-lines", By::Time)),
-    ("serve", TEXT, Times(1.0, "victoria-lines", By::Acknowledged)),
-    ("serve-postgres", TEXT, Times(0.9, "victoria-lines", By::Cpu)),
-    ("serve", TEXT, Times(3.0, "carbon", By::Time)),
-    ("serve", TEXT, Times(3.0, "go-carbon", By::Time)),
+    ("import", TEXT, Times(0.7, "import-series", Criterion::Time)),
+    ("import", TEXT, Times(1.0, "whisper", Criterion::Time)),
+    ("import", TEXT, Times(1.0, "victoria-lines", Criterion::Cpu)),
+    ("import-postgres", TEXT, Times(0.5, "import", Criterion::Time)),
+    ("import-postgres", TEXT, Times(0.3, "copy", Criterion::Time)),
+    ("serve", TEXT, Times(1.5, "victoria-lines", Criterion::Cpu)),
+    ("serve", TEXT, Times(1.0, "victoria-lines", Criterion::Time)),
+    ("serve", TEXT, Times(1.0, "victoria-lines", Criterion::Acknowledged)),
+    ("serve-postgres", TEXT, Times(0.9, "victoria-lines", Criterion::Cpu)),
+    ("serve", TEXT, Times(3.0, "carbon", Criterion::Time)),
+    ("serve", TEXT, Times(3.0, "go-carbon", Criterion::Time)),
     ("serve", TEXT, Bytes(6.0)),
-    ("serve", MANY_SERIES, Times(1.0, "victoria-lines", By::Cpu)),
-    ("serve-postgres", MANY_SERIES, Times(0.9, "victoria-lines", By::Cpu)),
+    ("serve", MANY_SERIES, Times(1.0, "victoria-lines", Criterion::Cpu)),
+    ("serve-postgres", MANY_SERIES, Times(0.9, "victoria-lines", Criterion::Cpu)),
     ("serve", MANY_SERIES, Bytes(12.0)),
     ("serve-postgres", MANY_SERIES, Bytes(12.0)),
     ("serve", MANY_SERIES, Memory(300.0)),
@@ -70,14 +70,14 @@ fn row(table: &Table, name: &str, load: &Load, want: &Want) -> Option<String> {
     let (goal, found) = match want {
         Times(factor, other, by) => {
             let by_words = match by {
-                By::Time => "",
-                By::Cpu => ", per CPU second",
-                By::Acknowledged => ", until acknowledged",
+                Criterion::Time => "",
+                Criterion::Cpu => ", per CPU second",
+                Criterion::Acknowledged => ", until acknowledged",
             };
             (format!("≥ {factor} × `{other}`{by_words}"), table.ratio(name, other, load, *by)?)
         }
         PerCpu(least) => {
-            let rate = |filled: &Filled| Some(filled.per(By::Cpu)? / 1e6);
+            let rate = |filled: &FillCost| Some(filled.per(Criterion::Cpu)? / 1e6);
             (format!("≥ {least} M points per CPU second"), table.rounds(name, load, rate)?)
         }
         Bytes(most) => (format!("≤ {most} bytes per slot"), table.bytes(name, load)?),
@@ -118,7 +118,7 @@ mod tests {
             name: name.to_owned(),
             load: MANY_SERIES,
             round,
-            outcome: Outcome::Filled(Filled::new(10_000_000, 1.0, cpu_s, 100_000_000)),
+            outcome: Outcome::Filled(FillCost::new(10_000_000, 1.0, cpu_s, 100_000_000)),
         };
         let rows = vec![
             row("serve", 1, 4.0),

@@ -11,7 +11,7 @@ use store::{
 use throwaway::{NoServer, Throwaway};
 
 use super::points::{Load, Pattern, START_S, STEP_S, Values};
-use super::{Filled, Unfilled, cpu};
+use super::{FillCost, FillFailure, cpu};
 use crate::options::json;
 use crate::process::output;
 use crate::say;
@@ -30,11 +30,11 @@ pub(super) struct Database {
 }
 
 /// How a database is made; only SQLite needs the folder.
-pub(super) type Make = fn(&Path) -> Result<Database, Unfilled>;
+pub(super) type Make = fn(&Path) -> Result<Database, FillFailure>;
 
 impl Database {
     /// A record in a folder of its own.
-    pub(super) fn sqlite(folder: &Path) -> Result<Database, Unfilled> {
+    pub(super) fn sqlite(folder: &Path) -> Result<Database, FillFailure> {
         let folder = folder.join("record");
         std::fs::create_dir(&folder)?;
         let place = folder.join("record.sqlite").display().to_string();
@@ -42,7 +42,7 @@ impl Database {
     }
 
     /// A PostgreSQL with Debian's default settings.
-    pub(super) fn postgres(_: &Path) -> Result<Database, Unfilled> {
+    pub(super) fn postgres(_: &Path) -> Result<Database, FillFailure> {
         let server = start()?;
         let place = server.database("bench").map_err(|e| e.to_string())?;
         let pid = cpu::postgres_pid(server.folder())?;
@@ -79,9 +79,9 @@ impl Database {
 pub(super) const TABLES: &str = "relnamespace = 'public'::regnamespace";
 
 /// A PostgreSQL with Debian's default settings.
-pub(super) fn start() -> Result<Throwaway, Unfilled> {
+pub(super) fn start() -> Result<Throwaway, FillFailure> {
     Throwaway::start(&[]).map_err(|error| match error {
-        NoServer::Missing => Unfilled::missing("apt-get install postgresql"),
+        NoServer::Missing => FillFailure::missing("apt-get install postgresql"),
         other => other.into(),
     })
 }
@@ -93,13 +93,13 @@ pub(super) fn ask(place: &str, sql: &str) -> Result<u64, String> {
 }
 
 /// Fills a database by a process of its own, whose CPU time is counted alone.
-pub(super) fn fill(load: &Load, order: &str, database: &Database) -> Result<Filled, Unfilled> {
+pub(super) fn fill(load: &Load, order: &str, database: &Database) -> Result<FillCost, FillFailure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["fill-series", order, &database.place, &serde_json::to_string(load)?]);
     command.args(database.pid().map(|pid| pid.to_string()));
-    let filled: Filled = serde_json::from_str(&output(&mut command)?)?;
+    let filled: FillCost = serde_json::from_str(&output(&mut command)?)?;
     let bytes = database.bytes("relname ~ '^(slot|packed)_[0-9]'")?;
-    Ok(Filled { bytes, ..filled })
+    Ok(FillCost { bytes, ..filled })
 }
 
 /// A history to fill a store with.
@@ -122,7 +122,7 @@ impl FillSeries {
     }
 
     /// The series are created in advance, like the files of the others.
-    fn fill(&self) -> Result<Filled, String> {
+    fn fill(&self) -> Result<FillCost, String> {
         let FillSeries { order, place, load, server } = self;
         let mut store = open(place, order == "rows").map_err(|e| e.to_string())?;
         let ids = make(&mut *store, load)?;
@@ -133,7 +133,7 @@ impl FillSeries {
             _ => series_by_series(&mut *store, load, &ids)?,
         };
         let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
-        Ok(Filled::new(points, wall_s, cpu_s, 0))
+        Ok(FillCost::new(points, wall_s, cpu_s, 0))
     }
 }
 
@@ -167,7 +167,7 @@ fn make(store: &mut dyn Store, load: &Load) -> Result<Vec<i64>, String> {
 }
 
 /// A batch that is being filled.
-struct Filling<'s> {
+struct PendingBatch<'s> {
     store: &'s mut dyn Store,
     changes: Changes,
     seq: u64,
@@ -177,13 +177,13 @@ struct Filling<'s> {
     spec: Spec,
 }
 
-impl<'s> Filling<'s> {
-    fn new(store: &'s mut dyn Store, load: &Load) -> Result<Filling<'s>, String> {
+impl<'s> PendingBatch<'s> {
+    fn new(store: &'s mut dyn Store, load: &Load) -> Result<PendingBatch<'s>, String> {
         let step = series::Step::from_secs(STEP_S as i64).ok_or("the step cannot be")?;
         let width_us = step.us() / load.per_slot as i64;
         let changes = Changes::default();
         let spec = Spec::new(kind(load), step);
-        Ok(Filling { store, changes, seq: 0, waiting: 0, written: 0, width_us, spec })
+        Ok(PendingBatch { store, changes, seq: 0, waiting: 0, written: 0, width_us, spec })
     }
 
     fn point(&mut self, series: i64, point: u64, value: f64) -> Result<(), String> {
@@ -209,7 +209,7 @@ impl<'s> Filling<'s> {
 
 /// In the order of history from files.
 fn series_by_series(store: &mut dyn Store, load: &Load, ids: &[i64]) -> Result<u64, String> {
-    let mut filling = Filling::new(store, load)?;
+    let mut filling = PendingBatch::new(store, load)?;
     let mut values = Values::new(load.values);
     for id in ids {
         for point in 0..load.each() {
@@ -225,7 +225,7 @@ fn series_by_series(store: &mut dyn Store, load: &Load, ids: &[i64]) -> Result<u
 
 /// In order of arrival: every series' next slot in a batch. Ended spans are sealed at the end.
 fn slot_by_slot(store: &mut dyn Store, load: &Load, ids: &[i64]) -> Result<u64, String> {
-    let mut filling = Filling::new(store, load)?;
+    let mut filling = PendingBatch::new(store, load)?;
     let mut values = Values::new(load.values);
     for slot in 0..load.each().div_ceil(load.per_slot) {
         for id in ids {

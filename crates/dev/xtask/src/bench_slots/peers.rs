@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::points::{Load, START_S, STEP_S};
-use super::{Filled, Unfilled, cpu};
+use super::{FillCost, FillFailure, cpu};
 use crate::process::output;
 
 /// Limit on points written one at a time.
@@ -25,22 +25,22 @@ fn whole_seconds(load: &Load) -> Result<(), String> {
 }
 
 /// All updates of a series in one command.
-pub(super) fn rrdtool(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+pub(super) fn rrdtool(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> {
     rrd(load, folder, usize::MAX)
 }
 
 /// A hundred updates per command.
-pub(super) fn rrdtool_hundred(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+pub(super) fn rrdtool_hundred(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> {
     rrd(&load.at_most(HUNDRED_MAX), folder, 100)
 }
 
 /// One update per command.
-pub(super) fn rrdtool_single(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+pub(super) fn rrdtool_single(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> {
     rrd(&load.at_most(SINGLE_MAX), folder, 1)
 }
 
 /// Fills files with this many updates per command.
-fn rrd(load: &Load, folder: &Path, at_once: usize) -> Result<Filled, Unfilled> {
+fn rrd(load: &Load, folder: &Path, at_once: usize) -> Result<FillCost, FillFailure> {
     whole_seconds(load)?;
     let files = folder.join("files");
     std::fs::create_dir(&files)?;
@@ -67,10 +67,10 @@ fn rrd(load: &Load, folder: &Path, at_once: usize) -> Result<Filled, Unfilled> {
     let (began, before_s) = (Instant::now(), cpu::children_s());
     run_rrdtool(&files, &folder.join("updates"))?;
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu::children_s() - before_s);
-    Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(&files)))
+    Ok(FillCost::new(load.points, wall_s, cpu_s, cpu::bytes(&files)))
 }
 
-fn run_rrdtool(files: &Path, commands: &Path) -> Result<(), Unfilled> {
+fn run_rrdtool(files: &Path, commands: &Path) -> Result<(), FillFailure> {
     let said = files.with_extension("said");
     let ran = Command::new("rrdtool")
         .arg("-")
@@ -81,7 +81,7 @@ fn run_rrdtool(files: &Path, commands: &Path) -> Result<(), Unfilled> {
         .stderr(Stdio::null())
         .status();
     if ran.is_err() {
-        return Err(Unfilled::missing("apt-get install rrdtool"));
+        return Err(FillFailure::missing("apt-get install rrdtool"));
     }
     let said = std::fs::read_to_string(&said)?;
     match said.lines().find(|line| line.starts_with("ERROR")) {
@@ -106,18 +106,18 @@ for s in range(series):
 print(time.perf_counter() - wall, time.process_time() - cpu)
 "#;
 
-pub(super) fn whisper(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+pub(super) fn whisper(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> {
     whole_seconds(load)?;
     let requirements = ["whisper==1.1.10".to_owned(), "six==1.17.0".to_owned()];
     let bin = stage::python::ensure_env(&requirements, None, &mut |_| {})
-        .map_err(|error| Unfilled::missing(error.to_string()))?;
+        .map_err(|error| FillFailure::missing(error.to_string()))?;
     let numbers = [load.series, load.each(), load.per_slot, START_S, STEP_S];
     let mut command = Command::new(bin.join("python"));
     command.args(["-c", SCRIPT]).arg(folder).args(numbers.map(|number| number.to_string()));
     let said = output(&mut command)?;
     let times: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match times[..] {
-        [wall_s, cpu_s] => Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(folder))),
+        [wall_s, cpu_s] => Ok(FillCost::new(load.points, wall_s, cpu_s, cpu::bytes(folder))),
         _ => Err(said.into()),
     }
 }

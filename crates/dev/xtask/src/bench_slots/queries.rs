@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use series::{SECOND_US, Step};
 use store::Selector;
 
-use super::Unfilled;
+use super::FillFailure;
 use super::ours::{Database, Make};
 use super::points::{Load, Pattern, START_S, STEP_S};
 use super::text::{self, Order};
@@ -38,10 +38,10 @@ const HEAD: &str = "\
 type Ask = Box<dyn FnMut(u64) -> Result<u64, String>>;
 
 /// Opens a database for queries.
-type Open = fn(&str) -> Result<Ask, String>;
+type OpenDatabase = fn(&str) -> Result<Ask, String>;
 
 /// A client and its database.
-const ASKERS: [(&str, &str, Make, Open); 4] = [
+const ASKERS: [(&str, &str, Make, OpenDatabase); 4] = [
     ("sqlite", "SQLite, as `query` reads", Database::sqlite, by_store),
     ("postgres", "PostgreSQL, as `query` reads", Database::postgres, by_store),
     ("sqlite-view", "SQLite, the view `every_10s`", Database::sqlite, by_sqlite_view),
@@ -110,7 +110,7 @@ pub(super) fn bench(options: &Options) -> Result<(), String> {
                 make(own.path()).and_then(|database| measure(&lines, &database.place, asker));
             let row = match measured {
                 Ok(seen) => seen.row(title, *series),
-                Err(Unfilled::Missing { how }) => {
+                Err(FillFailure::Missing { how }) => {
                     say(&format!("{title}: not installed: {how}"));
                     continue;
                 }
@@ -151,7 +151,7 @@ fn with_row(known: &str, row: &str) -> String {
     format!("{HEAD}{}", rows.join("\n"))
 }
 
-fn measure(lines: &Lines, place: &str, asker: Open) -> Result<QueryTimes, Unfilled> {
+fn measure(lines: &Lines, place: &str, asker: OpenDatabase) -> Result<QueryTimes, FillFailure> {
     let series = lines.series;
     let began = Instant::now();
     text::ended(text::command(&lines.before, place)?.spawn()?)?;

@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::ours::Database;
 use super::points::Load;
-use super::{Filled, Unfilled, cpu, text};
-use crate::process::{Running, comes_true, free_port, output};
+use super::{FillCost, FillFailure, cpu, text};
+use crate::process::{KilledOnDrop, comes_true, free_port, output};
 
 /// Limit on points for the slower ones.
 const POINTS_MAX: u64 = 2_000_000;
@@ -25,7 +25,7 @@ const BODY_BYTES: usize = 8 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The raw points, in a table without an index.
-pub(super) fn copy(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+pub(super) fn copy(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> {
     let load = load.at_most(POINTS_MAX);
     let database = Database::postgres(folder)?;
     let points = folder.join("points");
@@ -42,12 +42,12 @@ pub(super) fn copy(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     output(Command::new("psql").args(["-XAtqc", &copying, &database.place]))?;
     let (wall_s, used_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
     let bytes = database.bytes("relname = 'point'")?;
-    Ok(Filled::new(load.points, wall_s, used_s, bytes))
+    Ok(FillCost::new(load.points, wall_s, used_s, bytes))
 }
 
 /// A server that ends when it is dropped.
 struct Server {
-    process: Running,
+    process: KilledOnDrop,
     port: u16,
 }
 
@@ -57,12 +57,12 @@ impl Server {
         port: u16,
         ready: &str,
         command: &mut Command,
-    ) -> Result<Server, Unfilled> {
+    ) -> Result<Server, FillFailure> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let Ok(child) = command.spawn() else {
-            return Err(Unfilled::missing(format!("apt-get install {program}")));
+            return Err(FillFailure::missing(format!("apt-get install {program}")));
         };
-        let server = Server { process: Running(child), port };
+        let server = Server { process: KilledOnDrop(child), port };
         let answers = || server.connect().and_then(|mut http| http.get(ready)).is_ok();
         match comes_true(PATIENCE, Duration::from_millis(50), answers) {
             true => Ok(server),
@@ -155,7 +155,7 @@ fn fill(
     Ok((began.elapsed().as_secs_f64(), server.cpu_s() - before_s))
 }
 
-fn victoria_at(data: &Path, options: &[&str]) -> Result<Server, Unfilled> {
+fn victoria_at(data: &Path, options: &[&str]) -> Result<Server, FillFailure> {
     let port = free_port()?;
     let mut command = Command::new("victoria-metrics");
     command.arg(format!("-storageDataPath={}", data.display())).args(options);
@@ -163,7 +163,7 @@ fn victoria_at(data: &Path, options: &[&str]) -> Result<Server, Unfilled> {
     Server::start("victoria-metrics", port, "/health", &mut command)
 }
 
-pub(super) fn victoria(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+pub(super) fn victoria(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> {
     let data = folder.join("data");
     let server = victoria_at(&data, &[])?;
     let (wall_s, cpu_s) = fill(&server, "/api/v1/import", load, folder, |text, series, points| {
@@ -176,12 +176,12 @@ pub(super) fn victoria(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
         );
     })?;
     server.stop()?;
-    Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(&data)))
+    Ok(FillCost::new(load.points, wall_s, cpu_s, cpu::bytes(&data)))
 }
 
 /// The lines that an import reads, in the order in which data arrives, until the server has counted
 /// all of them.
-pub(super) fn victoria_lines(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+pub(super) fn victoria_lines(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> {
     let (lines, points) = (folder.join("lines.txt"), load.each() * load.series);
     text::write(load, &lines, text::Order::Arrival, 0..load.each())?;
     let data = folder.join("data");
@@ -200,10 +200,10 @@ pub(super) fn victoria_lines(load: &Load, folder: &Path) -> Result<Filled, Unfil
     }
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), server.cpu_s() - before_s);
     server.stop()?;
-    Ok(Filled::new(points, wall_s, cpu_s, cpu::bytes(&data)))
+    Ok(FillCost::new(points, wall_s, cpu_s, cpu::bytes(&data)))
 }
 
-pub(super) fn influx(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+pub(super) fn influx(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> {
     let load = load.at_most(POINTS_MAX);
     let (port, rpc) = (free_port()?, free_port()?);
     let data = folder.join("data");
@@ -229,5 +229,5 @@ pub(super) fn influx(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
         }
     })?;
     server.stop()?;
-    Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(&data)))
+    Ok(FillCost::new(load.points, wall_s, cpu_s, cpu::bytes(&data)))
 }

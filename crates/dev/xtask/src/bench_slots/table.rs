@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::points::Load;
-use super::{CONTESTANTS, Filled, Unfilled};
+use super::{CONTESTANTS, FillCost, FillFailure};
 use crate::pages;
 
 /// The lines of the page that enclose the tables.
@@ -34,13 +34,13 @@ pub(super) struct Row {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Outcome {
-    Filled(Filled),
-    Unfilled(Unfilled),
+    Filled(FillCost),
+    Unfilled(FillFailure),
 }
 
 /// What a contestant is measured by; more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum Criterion {
     /// Points per second until the database has them.
     Time,
     /// Points per CPU second of all processes involved.
@@ -65,12 +65,12 @@ impl Rounds {
     }
 }
 
-impl Filled {
-    pub(super) fn per(&self, by: By) -> Option<f64> {
+impl FillCost {
+    pub(super) fn per(&self, by: Criterion) -> Option<f64> {
         let seconds = match by {
-            By::Time => self.wall_s,
-            By::Cpu => self.cpu_s.max(0.01),
-            By::Acknowledged => self.acknowledged_s?,
+            Criterion::Time => self.wall_s,
+            Criterion::Cpu => self.cpu_s.max(0.01),
+            Criterion::Acknowledged => self.acknowledged_s?,
         };
         Some(self.points as f64 / seconds)
     }
@@ -81,7 +81,7 @@ impl Filled {
 }
 
 impl Row {
-    pub(super) fn filled(&self) -> Option<&Filled> {
+    pub(super) fn filled(&self) -> Option<&FillCost> {
         match &self.outcome {
             Outcome::Filled(filled) => Some(filled),
             Outcome::Unfilled(_) => None,
@@ -89,7 +89,7 @@ impl Row {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        matches!(self.outcome, Outcome::Unfilled(Unfilled::Failed { .. }))
+        matches!(self.outcome, Outcome::Unfilled(FillFailure::Failed { .. }))
     }
 
     /// The result in one line, for progress output.
@@ -113,7 +113,7 @@ impl Table {
         &self,
         name: &str,
         load: &Load,
-        figure: impl Fn(&Filled) -> Option<f64>,
+        figure: impl Fn(&FillCost) -> Option<f64>,
     ) -> Option<Rounds> {
         Rounds::of(self.of(name, load).filter_map(|row| figure(row.filled()?)).collect())
     }
@@ -125,8 +125,14 @@ impl Table {
 
     /// One contestant's rate ÷ that of another in the same round; acknowledged points are compared with
     /// what the other one needs until it has them.
-    pub(super) fn ratio(&self, name: &str, other: &str, load: &Load, by: By) -> Option<Rounds> {
-        let theirs = if by == By::Acknowledged { By::Time } else { by };
+    pub(super) fn ratio(
+        &self,
+        name: &str,
+        other: &str,
+        load: &Load,
+        by: Criterion,
+    ) -> Option<Rounds> {
+        let theirs = if by == Criterion::Acknowledged { Criterion::Time } else { by };
         let ratio = |row: &Row| {
             let mut others = self.of(other, load).filter(|other| other.round == row.round);
             Some(row.filled()?.per(by)? / others.next()?.filled()?.per(theirs)?)
@@ -181,7 +187,7 @@ fn cells(rows: &[&Row]) -> String {
     let Some(first) = rows.first() else { return String::new() };
     let title = CONTESTANTS.iter().find(|(name, ..)| *name == first.name);
     let title = title.map_or(first.name.as_str(), |(_, title, _)| title);
-    let median = |figure: &dyn Fn(&Filled) -> Option<f64>, digits: usize| {
+    let median = |figure: &dyn Fn(&FillCost) -> Option<f64>, digits: usize| {
         let figures = rows.iter().filter_map(|row| figure(row.filled()?)).collect();
         Rounds::of(figures).map_or(String::new(), |rounds| format!("{:.digits$}", rounds.median))
     };
@@ -192,14 +198,14 @@ fn cells(rows: &[&Row]) -> String {
     if let Some(why) = why {
         return format!("{title} | {} | {why} | | | | | ", rows.len());
     }
-    let rate = |by: By| median(&move |filled| filled.per(by).map(|rate| rate / 1e6), 2);
+    let rate = |by: Criterion| median(&move |filled| filled.per(by).map(|rate| rate / 1e6), 2);
     [
         title.to_owned(),
         rows.len().to_string(),
         median(&|filled| Some(filled.points as f64 / 1e6), 1),
-        rate(By::Acknowledged),
-        rate(By::Time),
-        rate(By::Cpu),
+        rate(Criterion::Acknowledged),
+        rate(Criterion::Time),
+        rate(Criterion::Cpu),
         median(&|filled| Some(filled.bytes_per_slot(&first.load)), 1),
         median(&|filled| filled.peak_mib.map(|mib| mib as f64), 0),
     ]
@@ -213,7 +219,7 @@ mod tests {
 
     fn row(name: &str, round: u32, wall_s: f64) -> Row {
         let load = Load { points: 2_000_000, series: 10, per_slot: 10, values: Pattern::Walk };
-        let filled = Filled::new(2_000_000, wall_s, 1.0, 800_000);
+        let filled = FillCost::new(2_000_000, wall_s, 1.0, 800_000);
         Row { name: name.to_owned(), load, round, outcome: Outcome::Filled(filled) }
     }
 
@@ -225,7 +231,7 @@ mod tests {
         assert_eq!(row.line(), line);
         let back: Row = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();
         assert_eq!(back.line(), line);
-        let outcome = Outcome::Unfilled(Unfilled::missing("apt-get install x"));
+        let outcome = Outcome::Unfilled(FillFailure::missing("apt-get install x"));
         let missing = serde_json::to_value(Row { outcome, ..row }).unwrap();
         assert_eq!(missing["outcome"], serde_json::json!({"how": "apt-get install x"}));
         let missing: Row = serde_json::from_value(missing).unwrap();
@@ -239,10 +245,10 @@ mod tests {
         let load = rows[0].load;
         let table = Table { rows, ..Table::default() };
         let wanted = Rounds { least: 2.0, median: 2.5, most: 3.0 };
-        assert_eq!(table.ratio("a", "b", &load, By::Time), Some(wanted));
-        let rate = table.rounds("a", &load, |filled| filled.per(By::Time));
+        assert_eq!(table.ratio("a", "b", &load, Criterion::Time), Some(wanted));
+        let rate = table.rounds("a", &load, |filled| filled.per(Criterion::Time));
         assert_eq!(rate.map(|rate| rate.median), Some(2e6));
-        assert_eq!(table.ratio("a", "c", &load, By::Time), None);
+        assert_eq!(table.ratio("a", "c", &load, Criterion::Time), None);
         let text = table.text();
         assert!(text.contains("### 10 points per slot, 2.0 million points of 10 series"), "{text}");
     }

@@ -13,7 +13,7 @@ use store::Selector;
 
 use super::ours::{Make, TABLES};
 use super::points::{Load, STEP_S, Values};
-use super::{Filled, Unfilled, cpu};
+use super::{FillCost, FillFailure, cpu};
 use crate::{binary, say};
 
 /// The order of the lines of a file.
@@ -31,7 +31,7 @@ pub(super) fn import(
     folder: &Path,
     order: Order,
     make: Make,
-) -> Result<Filled, Unfilled> {
+) -> Result<FillCost, FillFailure> {
     let database = make(folder)?;
     if !STEP_S.is_multiple_of(load.per_slot) {
         return Err("Graphite's times are whole seconds".into());
@@ -49,7 +49,7 @@ pub(super) fn import(
     let peak_mib = peak.join().ok().map(|kib| kib / 1_024);
     say("  counting the points");
     let found = all_points(load, &database.place, 3_600)?;
-    Ok(Filled { peak_mib, ..Filled::new(found, wall_s, cpu_s, database.bytes(TABLES)?) })
+    Ok(FillCost { peak_mib, ..FillCost::new(found, wall_s, cpu_s, database.bytes(TABLES)?) })
 }
 
 /// The command that imports a file.
@@ -62,7 +62,7 @@ pub(super) fn command(lines: &Path, place: &str) -> Result<Command, String> {
 }
 
 /// Waits for an import, which must succeed.
-pub(super) fn ended(import: Child) -> Result<(), Unfilled> {
+pub(super) fn ended(import: Child) -> Result<(), FillFailure> {
     let output = import.wait_with_output()?;
     match output.status.success() {
         true => Ok(()),
@@ -76,7 +76,7 @@ pub(super) fn name(of: u64) -> String {
 }
 
 /// The number of updates in all slots of a step, if it is that of all points.
-pub(super) fn all_points(load: &Load, place: &str, step_s: u64) -> Result<u64, Unfilled> {
+pub(super) fn all_points(load: &Load, place: &str, step_s: u64) -> Result<u64, FillFailure> {
     let mut store = store::open(place)?;
     let series = store.find(&Selector::default())?;
     let ids: Vec<i64> = series.iter().map(|series| series.id).collect();

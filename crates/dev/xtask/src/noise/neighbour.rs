@@ -9,7 +9,7 @@ use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
 
 use crate::options::json;
-use crate::process::{Running, stay_on};
+use crate::process::{KilledOnDrop, stay_on};
 
 /// Activity of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ impl Kind {
 }
 
 /// Neighbours that run until dropped.
-pub(crate) struct Neighbours(Vec<Running>);
+pub(crate) struct Neighbours(Vec<KilledOnDrop>);
 
 impl Neighbours {
     pub(crate) fn start(kinds: &[Kind], seed: u64) -> Result<Neighbours, String> {
@@ -51,7 +51,7 @@ impl Neighbours {
                 .stdout(Stdio::null())
                 .spawn();
             let child = child.map_err(|error| format!("cannot start a neighbour: {error}"))?;
-            all.0.push(Running(child));
+            all.0.push(KilledOnDrop(child));
         }
         Ok(all)
     }

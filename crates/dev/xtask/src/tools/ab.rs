@@ -2,7 +2,7 @@
 
 use super::Tool;
 use crate::tools::load::{CONNECTIONS, Load, Work};
-use crate::tools::report::{Latency, Printed, Report, failures, numbers};
+use crate::tools::report::{Latency, Report, ToolOutput, failures, numbers};
 
 /// `-t` limits the number of requests to 50,000 unless `-n` follows.
 const MANY: u32 = 10_000_000;
@@ -29,7 +29,7 @@ fn arguments(load: &Load) -> Option<String> {
     (!load.unix).then(|| format!("-q -k -r -s {timeout} -c {CONNECTIONS} {work} {}", load.url()))
 }
 
-fn read(printed: &Printed) -> Option<Report> {
+fn read(printed: &ToolOutput) -> Option<Report> {
     let total = printed.number("Complete requests:")? as u64;
     let count = |label: &str| printed.number(label).unwrap_or(0.0) as u64;
     let (failed, refused) = (count("Failed requests:"), count("Non-2xx responses:"));

@@ -2,7 +2,7 @@
 
 use super::Tool;
 use crate::tools::load::{CONNECTIONS, Load, OUT, SOCKET, Work};
-use crate::tools::report::{Latency, Printed, Report, numbers};
+use crate::tools::report::{Latency, Report, ToolOutput, numbers};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "fortio",
@@ -32,7 +32,7 @@ fn arguments(load: &Load) -> Option<String> {
     ))
 }
 
-fn read(printed: &Printed) -> Option<Report> {
+fn read(printed: &ToolOutput) -> Option<Report> {
     printed.count("/DurationHistogram/Count")?;
     let mut failures = printed.counts("/RetCodes");
     let total = failures.values().sum();

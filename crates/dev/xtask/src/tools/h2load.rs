@@ -2,7 +2,7 @@
 
 use super::Tool;
 use crate::tools::load::{CONNECTIONS, Load, SOCKET, Work};
-use crate::tools::report::{Latency, Printed, Report, failures, millis, numbers};
+use crate::tools::report::{Latency, Report, ToolOutput, failures, millis, numbers};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "h2load",
@@ -27,7 +27,7 @@ fn arguments(load: &Load) -> Option<String> {
     Some(format!("--h1 -t1 -c{CONNECTIONS} -N {timeout} {work}{through} {url}"))
 }
 
-fn read(printed: &Printed) -> Option<Report> {
+fn read(printed: &ToolOutput) -> Option<Report> {
     // total, started, done, succeeded, failed, errored, timeout
     let counts: Vec<u64> = numbers(printed.after("requests:")?).map(|n| n as u64).collect();
     let [_, started, done, succeeded, failed, errored, timeout] = *counts else { return None };

@@ -2,7 +2,7 @@
 
 use super::Tool;
 use crate::tools::load::{CONNECTIONS, Load, Work};
-use crate::tools::report::{Latency, Printed, Report, numbers};
+use crate::tools::report::{Latency, Report, ToolOutput, numbers};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "hey",
@@ -25,7 +25,7 @@ fn arguments(load: &Load) -> Option<String> {
     (!load.unix).then(|| format!("-c {CONNECTIONS} -t {} {work} {}", load.timeout_s, load.url()))
 }
 
-fn read(printed: &Printed) -> Option<Report> {
+fn read(printed: &ToolOutput) -> Option<Report> {
     printed.after("Requests/sec:")?;
     let (mut total, mut failed) = (0, 0);
     let mut failures = std::collections::BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use super::Tool;
 use crate::tools::load::{CONNECTIONS, Load, OUT, SCRIPT, Work};
-use crate::tools::report::{Latency, Printed, Report, failures};
+use crate::tools::report::{Latency, Report, ToolOutput, failures};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "k6",
@@ -54,7 +54,7 @@ export default function () {{
     )
 }
 
-fn read(printed: &Printed) -> Option<Report> {
+fn read(printed: &ToolOutput) -> Option<Report> {
     let metric = |name: &str| format!("/metrics/{name}");
     let count = |name: &str| printed.count(&metric(name)).unwrap_or(0);
     let total = printed.count(&metric("http_reqs/count"))?;

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use load::Load;
-use report::{Printed, Report};
+use report::{Report, ToolOutput};
 
 /// A load generator.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Tool {
     /// Arguments of a second call, whose output is read.
     pub(crate) then: Option<&'static str>,
     /// Reads its report; `None` if it printed none.
-    pub(crate) read: fn(&Printed) -> Option<Report>,
+    pub(crate) read: fn(&ToolOutput) -> Option<Report>,
 }
 
 /// All tools, in the order of the page.
@@ -83,7 +83,7 @@ mod tests {
     /// Reads a tool's report from text and JSON.
     pub(crate) fn read(tool: &Tool, text: &str, json: &str) -> Report {
         let json = serde_json::from_str(json).ok();
-        (tool.read)(&Printed { text: text.to_owned(), json }).expect("a report")
+        (tool.read)(&ToolOutput { text: text.to_owned(), json }).expect("a report")
     }
 
     /// A tool's arguments for each kind of work, and for a Unix socket.
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn no_report_is_read_from_nothing() {
         for tool in TOOLS {
-            assert_eq!((tool.read)(&Printed::default()), None, "{}", tool.name);
+            assert_eq!((tool.read)(&ToolOutput::default()), None, "{}", tool.name);
         }
     }
 }

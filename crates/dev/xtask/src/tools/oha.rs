@@ -2,7 +2,7 @@
 
 use super::Tool;
 use crate::tools::load::{CONNECTIONS, Load, SOCKET, Work};
-use crate::tools::report::{Latency, Printed, Report};
+use crate::tools::report::{Latency, Report, ToolOutput};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "oha",
@@ -31,7 +31,7 @@ fn arguments(load: &Load) -> Option<String> {
     ))
 }
 
-fn read(printed: &Printed) -> Option<Report> {
+fn read(printed: &ToolOutput) -> Option<Report> {
     printed.json.as_ref()?.get("statusCodeDistribution")?;
     let statuses = printed.counts("/statusCodeDistribution");
     let mut failures = printed.counts("/errorDistribution");

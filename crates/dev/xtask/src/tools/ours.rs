@@ -2,7 +2,7 @@
 
 use super::Tool;
 use crate::tools::load::{CONNECTIONS, Load, OUT, SOCKET, Work};
-use crate::tools::report::{Latency, Printed, Report};
+use crate::tools::report::{Latency, Report, ToolOutput};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "tachograph",
@@ -32,7 +32,7 @@ fn arguments(load: &Load) -> Option<String> {
     Some(format!("load {work} --timeout {timeout}s --export-json {OUT}{through} {url}"))
 }
 
-fn read(printed: &Printed) -> Option<Report> {
+fn read(printed: &ToolOutput) -> Option<Report> {
     let ledger = |column: &str| printed.count(&format!("/ledger/{column}"));
     let (completed, failed) = (ledger("completed")?, ledger("failed")?);
     let millis = |name: &str| printed.value(&format!("/latency_ns/{name}"), 1e-6);

@@ -57,20 +57,20 @@ impl Latency {
 
 /// What a tool printed, and the JSON that it wrote.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Printed {
+pub(crate) struct ToolOutput {
     pub(crate) text: String,
     pub(crate) json: Option<Value>,
 }
 
-impl Printed {
+impl ToolOutput {
     /// A tool's output, with the JSON of its file, or else that among what it printed.
-    pub(crate) fn new(text: String, file: Option<&Path>) -> Printed {
+    pub(crate) fn new(text: String, file: Option<&Path>) -> ToolOutput {
         let written = file.and_then(|file| std::fs::read_to_string(file).ok());
         let source = written.as_deref().unwrap_or(&text);
         let json = source.find('{').and_then(|first| {
             serde_json::Deserializer::from_str(&source[first..]).into_iter().next()?.ok()
         });
-        Printed { text, json }
+        ToolOutput { text, json }
     }
 
     /// The number that follows `label` on its line.
@@ -156,7 +156,7 @@ mod tests {
     fn json_is_read_from_a_file_or_from_among_other_lines() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("out.json");
-        let json = |text: &str, file: &Path| Printed::new(text.to_owned(), Some(file)).json;
+        let json = |text: &str, file: &Path| ToolOutput::new(text.to_owned(), Some(file)).json;
         assert_eq!(json("a warning\n{\"a\": 1}\nbye", &file).unwrap()["a"], 1);
         std::fs::write(&file, "{\"a\": 2}").unwrap();
         assert_eq!(json("{\"a\": 1}", &file).unwrap()["a"], 2);

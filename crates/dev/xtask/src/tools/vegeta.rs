@@ -2,7 +2,7 @@
 
 use super::Tool;
 use crate::tools::load::{CONNECTIONS, Load, SCRIPT, SOCKET, Work};
-use crate::tools::report::{Latency, Printed, Report};
+use crate::tools::report::{Latency, Report, ToolOutput};
 
 /// Requests per second where a number of them is wanted: vegeta knows rates and durations only.
 const RATE: u32 = 1000;
@@ -36,7 +36,7 @@ fn arguments(load: &Load) -> Option<String> {
     Some(format!("attack -targets {SCRIPT} -output {RESULTS} -timeout {timeout}s {work}{through}"))
 }
 
-fn read(printed: &Printed) -> Option<Report> {
+fn read(printed: &ToolOutput) -> Option<Report> {
     let total = printed.count("/requests")?;
     let mut failures = printed.counts("/status_codes");
     // Statuses below 400 are successes for vegeta; 0 stands for no response.

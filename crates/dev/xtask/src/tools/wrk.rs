@@ -2,7 +2,7 @@
 
 use super::Tool;
 use crate::tools::load::{CONNECTIONS, Load};
-use crate::tools::report::{Latency, Printed, Report, failures, millis, numbers};
+use crate::tools::report::{Latency, Report, ToolOutput, failures, millis, numbers};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "wrk",
@@ -23,7 +23,7 @@ fn arguments(load: &Load) -> Option<String> {
     })
 }
 
-fn read(printed: &Printed) -> Option<Report> {
+fn read(printed: &ToolOutput) -> Option<Report> {
     let requests = printed.text.lines().find(|line| line.contains(" requests in "))?;
     let completed = numbers(requests).next()? as u64;
     let refused = printed.number("Non-2xx or 3xx responses:").unwrap_or(0.0) as u64;

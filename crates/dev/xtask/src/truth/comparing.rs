@@ -8,7 +8,7 @@ use base::format_count;
 
 use super::Options;
 use super::comparisons::{COMPARISONS, Comparison};
-use super::results::{Results, Told};
+use super::results::{ComparisonResult, Results};
 use super::tables;
 use crate::zoo::{ComparisonPlan, Interval, KNOWN_TO, LATENCY_KNOWN_TO_S, compare, true_p99};
 use crate::{binary, pages, say, tools};
@@ -41,7 +41,7 @@ pub(super) fn measure(
         let p99 = |behaviour, i: usize| {
             compared.levels[i].rate_per_s.map(|rate| true_p99(behaviour, rate, LATENCY_KNOWN_TO_S))
         };
-        let told = Told {
+        let told = ComparisonResult {
             date,
             machine: pages::machine(),
             note: options.note.clone(),
@@ -60,7 +60,7 @@ pub(super) fn measure(
 
 /// The section of the page; empty without results.
 pub(super) fn section(results: &Results) -> String {
-    let told: Vec<(&Comparison, &Told)> = COMPARISONS
+    let told: Vec<(&Comparison, &ComparisonResult)> = COMPARISONS
         .iter()
         .filter_map(|one| Some((one, results.comparisons.get(one.id)?)))
         .collect();
@@ -96,8 +96,8 @@ pub(super) fn section(results: &Results) -> String {
     out
 }
 
-fn table(told: &Told) -> String {
-    let Told { compared, true_throughput_per_s: [a, b], true_p99_s, .. } = told;
+fn table(told: &ComparisonResult) -> String {
+    let ComparisonResult { compared, true_throughput_per_s: [a, b], true_p99_s, .. } = told;
     let known =
         |value: f64| Interval { low: value * (1.0 - KNOWN_TO), high: value * (1.0 + KNOWN_TO) };
     let ratio = compared.ratio.filter(|_| compared.verdict != "invalid");
@@ -141,22 +141,22 @@ fn cell(told: Option<Interval>, truth: Interval, words: impl Fn(f64) -> String) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zoo::{Compared, Level};
+    use crate::zoo::{CompareResult, Level};
 
-    pub(super) fn told() -> Told {
+    pub(super) fn told() -> ComparisonResult {
         let level = |low: f64, high: f64, p99: Option<Interval>| Level {
             throughput_per_s: Some(Interval { low, high }),
             rate_per_s: Some(495.0),
             p99_s: p99,
         };
         let short = Interval { low: 0.0105, high: 0.122 };
-        Told {
+        ComparisonResult {
             date: "2026-01-02T03:04:05Z".to_owned(),
             machine: "a machine".to_owned(),
             note: Some("beside a build".to_owned()),
             version: "tachograph 1".to_owned(),
             seed: 1,
-            compared: Compared {
+            compared: CompareResult {
                 verdict: "faster".to_owned(),
                 blocks: 9,
                 ratio: Some(Interval { low: 1.17, high: 2.64 }),
@@ -192,6 +192,6 @@ mod tests {
     #[test]
     fn results_are_kept() {
         let text = serde_json::to_string(&told()).unwrap();
-        assert_eq!(serde_json::from_str::<Told>(&text).unwrap(), told());
+        assert_eq!(serde_json::from_str::<ComparisonResult>(&text).unwrap(), told());
     }
 }

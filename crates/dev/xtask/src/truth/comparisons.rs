@@ -1,6 +1,6 @@
 //! Pairs of servers for `compare`: an even one, and one that is sometimes slow.
 
-use zoo::{Behaviour, Kind, Subject, When};
+use zoo::{Behaviour, Kind, StopTime, Subject};
 
 /// Two servers of known behaviour.
 #[derive(Debug)]
@@ -27,13 +27,13 @@ pub(super) static COMPARISONS: [Comparison; 3] = [
         id: "compare-stops-by-count",
         kind: Kind::StopsByCount,
         server: "holds every response for 1 ms, and stops everything for 60 ms after every 400 requests",
-        behaviour: Behaviour::with_stops(0.001, When::Requests(400), 0.06),
+        behaviour: Behaviour::with_stops(0.001, StopTime::Requests(400), 0.06),
     },
     Comparison {
         id: "compare-stops-by-time",
         kind: Kind::PeriodicStops,
         server: "holds every response for 5 ms, and stops everything for 300 ms every 3 s",
-        behaviour: Behaviour::with_stops(0.005, When::Fixed(2.7), 0.3),
+        behaviour: Behaviour::with_stops(0.005, StopTime::Fixed(2.7), 0.3),
     },
 ];
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::comparing;
-use super::results::{Measured, Results};
+use super::results::{Results, ScenarioResults};
 use super::scenarios::{SCENARIOS, Scenario, TIMEOUT_S};
 use super::tables::{self, TOLERANCE};
 use crate::tools::load::CONNECTIONS;
@@ -18,7 +18,7 @@ const CLOSES: [&str; 2] = ["close-announced", "close-silent"];
 pub(super) fn page(results: &Results) -> String {
     let mut out = head();
     for (id, title, text, table) in [
-        ("delay", "A constant delay", DELAY, tables::delay as fn(&Measured) -> String),
+        ("delay", "A constant delay", DELAY, tables::delay as fn(&ScenarioResults) -> String),
         ("stall", "A stall", STALL, tables::stall),
     ] {
         if let Some(measured) = results.scenarios.get(id) {
@@ -142,7 +142,7 @@ fn faults(results: &Results) -> String {
     )
 }
 
-fn columns<'r>(results: &'r Results, ids: &[&str]) -> Vec<(&'static str, &'r Measured)> {
+fn columns<'r>(results: &'r Results, ids: &[&str]) -> Vec<(&'static str, &'r ScenarioResults)> {
     let scenarios = ids.iter().filter_map(|id| Scenario::named(id));
     scenarios
         .filter_map(|scenario| Some((scenario.title, results.scenarios.get(scenario.id)?)))
@@ -229,7 +229,7 @@ fn commands(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::truth::results::{Missing, Run, Truth};
+    use crate::truth::results::{MissingTool, Run, Truth};
 
     #[test]
     fn the_page_has_every_scenario_and_says_what_is_missing() {
@@ -243,7 +243,7 @@ mod tests {
             said: Some("nothing".to_owned()),
             truth: Truth::default(),
         };
-        let measured = Measured {
+        let measured = ScenarioResults {
             date: "2026-01-02T03:04:05Z".to_owned(),
             machine: "a machine".to_owned(),
             note: Some("beside a build".to_owned()),
@@ -252,7 +252,7 @@ mod tests {
             runs: vec![run],
         };
         let mut results = Results {
-            missing: vec![Missing {
+            missing: vec![MissingTool {
                 tool: "hey".to_owned(),
                 command: "go install hey".to_owned(),
                 reason: "no Go".to_owned(),

@@ -7,7 +7,7 @@ use fixture::Tally;
 use serde::{Deserialize, Serialize};
 
 use crate::tools::report::{Latency, Report};
-use crate::zoo::{Compared, Interval};
+use crate::zoo::{CompareResult, Interval};
 
 /// All results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -15,17 +15,17 @@ pub(super) struct Results {
     /// Versions by tool.
     pub(super) versions: BTreeMap<String, String>,
     /// Tools that could not be had.
-    pub(super) missing: Vec<Missing>,
+    pub(super) missing: Vec<MissingTool>,
     /// By the scenario's name.
-    pub(super) scenarios: BTreeMap<String, Measured>,
+    pub(super) scenarios: BTreeMap<String, ScenarioResults>,
     /// By the comparison's name.
     #[serde(default)]
-    pub(super) comparisons: BTreeMap<String, Told>,
+    pub(super) comparisons: BTreeMap<String, ComparisonResult>,
 }
 
 /// The result of a comparison, beside what is true.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct ComparisonResult {
     /// When it began, RFC 3339.
     pub(super) date: String,
     pub(super) machine: String,
@@ -33,7 +33,7 @@ pub(super) struct Told {
     pub(super) note: Option<String>,
     pub(super) version: String,
     pub(super) seed: u64,
-    pub(super) compared: Compared,
+    pub(super) compared: CompareResult,
     /// Requests per second of both servers.
     pub(super) true_throughput_per_s: [f64; 2],
     /// 99th percentile of the latency of both at the rate of the open loop, if there was one.
@@ -42,7 +42,7 @@ pub(super) struct Told {
 
 /// A tool that could not be had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Missing {
+pub(super) struct MissingTool {
     pub(super) tool: String,
     /// The command that should install it.
     pub(super) command: String,
@@ -51,7 +51,7 @@ pub(super) struct Missing {
 
 /// The runs of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Measured {
+pub(super) struct ScenarioResults {
     /// When they began, RFC 3339.
     pub(super) date: String,
     pub(super) machine: String,
@@ -125,7 +125,7 @@ pub(super) fn millis(time: Nanos) -> f64 {
     time.0 as f64 / 1e6
 }
 
-impl Measured {
+impl ScenarioResults {
     /// The runs of a tool, by round.
     pub(super) fn of(&self, tool: &str) -> Vec<&Run> {
         let mut runs: Vec<&Run> = self.runs.iter().filter(|run| run.tool == tool).collect();

@@ -10,11 +10,11 @@ use fixture::{RunningFixture, Tally};
 use spec::Endpoint;
 
 use super::Options;
-use super::results::{Measured, Missing, Run, Truth};
+use super::results::{MissingTool, Run, ScenarioResults, Truth};
 use super::scenarios::{Scenario, TIMEOUT_S};
-use crate::process::{self, Pinned};
+use crate::process::{self, PinnedProcess};
 use crate::tools::load::{Load, OUT, SCRIPT, SOCKET};
-use crate::tools::report::Printed;
+use crate::tools::report::ToolOutput;
 use crate::tools::rounds::Rounds;
 use crate::tools::{self, Tool};
 use crate::{binary, pages};
@@ -31,7 +31,7 @@ pub(super) struct Turns<'o> {
     rounds: Rounds,
     /// The tools that are there, with their programs.
     here: Vec<(&'static Tool, PathBuf)>,
-    pub(super) missing: Vec<Missing>,
+    pub(super) missing: Vec<MissingTool>,
 }
 
 impl<'o> Turns<'o> {
@@ -57,8 +57,8 @@ impl<'o> Turns<'o> {
     }
 
     /// Runs every tool in every round.
-    pub(super) fn measure(&self, scenario: &Scenario) -> Result<Measured, String> {
-        let mut measured = Measured {
+    pub(super) fn measure(&self, scenario: &Scenario) -> Result<ScenarioResults, String> {
+        let mut measured = ScenarioResults {
             date: pages::now(),
             machine: self.rounds.machine.clone(),
             note: self.options.note.clone(),
@@ -101,7 +101,7 @@ impl<'o> Turns<'o> {
             std::fs::write(folder.path().join(SCRIPT), script).map_err(words)?;
         }
         let cpu = self.rounds.tool_cpu;
-        let mut process = Pinned::start(cpu, program, arguments.split(' '), folder.path())?;
+        let mut process = PinnedProcess::start(cpu, program, arguments.split(' '), folder.path())?;
         let limit = Duration::from_secs(load.seconds().into()) + PATIENCE;
         let status = process.wait(limit, &self.rounds.stop)?;
         let mut text = process.printed();
@@ -114,7 +114,7 @@ impl<'o> Turns<'o> {
             // One that fails prints no report.
             text = process::output(&mut command).unwrap_or_default();
         }
-        let printed = Printed::new(text, Some(&folder.path().join(OUT)));
+        let printed = ToolOutput::new(text, Some(&folder.path().join(OUT)));
         let report = (tool.read)(&printed);
         let command = format!("{} {arguments}", tool.name);
         Ok(Some(Run {
@@ -154,7 +154,7 @@ impl<'o> Turns<'o> {
 }
 
 /// The requested tools that are there, and those that are not.
-fn find(options: &Options) -> (Vec<(&'static Tool, PathBuf)>, Vec<Missing>) {
+fn find(options: &Options) -> (Vec<(&'static Tool, PathBuf)>, Vec<MissingTool>) {
     let failed = std::fs::read_to_string(options.installed.join("missing.tsv")).unwrap_or_default();
     let failed = missing(&failed);
     let (mut here, mut absent) = (Vec::new(), Vec::new());
@@ -167,7 +167,7 @@ fn find(options: &Options) -> (Vec<(&'static Tool, PathBuf)>, Vec<Missing>) {
         match program {
             Some(program) => here.push((tool, program)),
             None => absent.push(
-                failed.iter().find(|row| row.tool == tool.name).cloned().unwrap_or(Missing {
+                failed.iter().find(|row| row.tool == tool.name).cloned().unwrap_or(MissingTool {
                     tool: tool.name.to_owned(),
                     command: "scripts/truth-tools.sh".to_owned(),
                     reason: "not installed".to_owned(),
@@ -179,10 +179,10 @@ fn find(options: &Options) -> (Vec<(&'static Tool, PathBuf)>, Vec<Missing>) {
 }
 
 /// The lines of `missing.tsv`: tool, command, reason.
-fn missing(text: &str) -> Vec<Missing> {
+fn missing(text: &str) -> Vec<MissingTool> {
     let row = |line: &str| {
         let mut cells = line.splitn(3, '\t').map(str::to_owned);
-        Some(Missing { tool: cells.next()?, command: cells.next()?, reason: cells.next()? })
+        Some(MissingTool { tool: cells.next()?, command: cells.next()?, reason: cells.next()? })
     };
     text.lines().filter_map(row).collect()
 }

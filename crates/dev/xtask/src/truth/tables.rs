@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use base::format_count;
 
-use super::results::{Measured, Results, Run, Truth};
+use super::results::{Results, Run, ScenarioResults, Truth};
 use super::scenarios::{DELAY, FREEZE, STALL_LOAD};
 use super::stall;
 use crate::tools::report::{Latency, Report};
@@ -14,7 +14,7 @@ use crate::tools::{TOOLS, Tool};
 pub(super) const TOLERANCE: f64 = 0.05;
 
 /// Latency under a constant delay, as reported and by the server's log of the same runs.
-pub(super) fn delay(measured: &Measured) -> String {
+pub(super) fn delay(measured: &ScenarioResults) -> String {
     let mut out = String::from("| tool | mean | p50 | p99 |\n| --- | ---: | ---: | ---: |\n");
     for (tool, runs) in rows(measured) {
         let cells = cells(&FIGURES[..3], |figure| {
@@ -27,7 +27,7 @@ pub(super) fn delay(measured: &Measured) -> String {
 }
 
 /// Latency at a constant rate of arrivals at a server that stalls.
-pub(super) fn stall(measured: &Measured) -> String {
+pub(super) fn stall(measured: &ScenarioResults) -> String {
     let (per_s, seconds) = STALL_LOAD;
     let truth = stall::truth(per_s, seconds, DELAY, FREEZE);
     let mut out = String::from(
@@ -69,7 +69,7 @@ fn reported(runs: &[&Run], figure: Figure) -> Option<f64> {
 }
 
 /// Counts on both ends.
-pub(super) fn counts(measured: &Measured) -> String {
+pub(super) fn counts(measured: &ScenarioResults) -> String {
     let mut out = String::from(
         "| tool | received by the server | reported | of these failed | reported as warm-up or unfinished | not accounted for | ends with |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | --- |\n",
@@ -109,7 +109,7 @@ fn difference(run: &Run) -> String {
 }
 
 /// Failures reported of those that happened, with a column for each scenario.
-pub(super) fn faults(columns: &[(&str, &Measured)]) -> String {
+pub(super) fn faults(columns: &[(&str, &ScenarioResults)]) -> String {
     table(columns, |runs| {
         per_round(runs.iter().map(|run| {
             let happened = run.truth.faults();
@@ -127,11 +127,11 @@ pub(super) fn faults(columns: &[(&str, &Measured)]) -> String {
 }
 
 /// How the tools ended, with a column for each scenario.
-pub(super) fn endings(columns: &[(&str, &Measured)]) -> String {
+pub(super) fn endings(columns: &[(&str, &ScenarioResults)]) -> String {
     table(columns, |runs| per_round(runs.iter().map(|run| run.end.clone())))
 }
 
-fn table(columns: &[(&str, &Measured)], cell: impl Fn(&[&Run]) -> String) -> String {
+fn table(columns: &[(&str, &ScenarioResults)], cell: impl Fn(&[&Run]) -> String) -> String {
     let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
     let mut out =
         format!("| tool | {} |\n| --- |{}\n", titles.join(" | "), " --- |".repeat(titles.len()));
@@ -175,7 +175,7 @@ pub(super) fn tools(results: &Results) -> String {
 }
 
 /// What the tools called failures in the first round.
-pub(super) fn words(columns: &[(&str, &Measured)]) -> String {
+pub(super) fn words(columns: &[(&str, &ScenarioResults)]) -> String {
     table(columns, |runs| {
         let Some(run) = runs.first() else { return "–".to_owned() };
         match (&run.report, &run.said) {
@@ -200,7 +200,7 @@ fn cell_text(words: &str) -> String {
 }
 
 /// What the server counted in the first round.
-pub(super) fn server(columns: &[(&str, &Measured)]) -> String {
+pub(super) fn server(columns: &[(&str, &ScenarioResults)]) -> String {
     table(columns, |runs| {
         let Some(run) = runs.first() else { return "–".to_owned() };
         let Truth { connections, received, .. } = run.truth;
@@ -208,7 +208,7 @@ pub(super) fn server(columns: &[(&str, &Measured)]) -> String {
     })
 }
 
-fn rows(measured: &Measured) -> impl Iterator<Item = (&'static Tool, Vec<&Run>)> {
+fn rows(measured: &ScenarioResults) -> impl Iterator<Item = (&'static Tool, Vec<&Run>)> {
     TOOLS
         .into_iter()
         .map(|tool| (tool, measured.of(tool.name)))
@@ -283,8 +283,8 @@ mod tests {
         Some(Report { total, failed, unfinished: 1, latency, ..Report::default() })
     }
 
-    fn measured(runs: Vec<Run>) -> Measured {
-        Measured { runs, ..Measured::default() }
+    fn measured(runs: Vec<Run>) -> ScenarioResults {
+        ScenarioResults { runs, ..ScenarioResults::default() }
     }
 
     #[test]

@@ -31,7 +31,7 @@ const ROUND_MS: u64 = 100;
 const PROFILE_MS: u64 = 2_000;
 
 /// A way with messages of a size, and what was measured.
-pub(crate) struct Measured {
+pub(crate) struct WayResults {
     way: Way,
     size: usize,
     /// Nanoseconds per round trip, by round.
@@ -43,12 +43,12 @@ pub(crate) struct Measured {
 /// Measures and writes the page.
 pub(crate) fn run(options: Options) -> Result<(), String> {
     let namespaces = Namespaces::begin()?;
-    let mut all: Vec<Measured> = Way::ALL
+    let mut all: Vec<WayResults> = Way::ALL
         .iter()
         .filter(|way| namespaces.admits(**way))
         .flat_map(|way| {
             let sizes = SIZES.iter().filter(|size| way.carries(**size));
-            sizes.map(|size| Measured {
+            sizes.map(|size| WayResults {
                 way: *way,
                 size: *size,
                 trips_ns: Vec::new(),
@@ -61,7 +61,7 @@ pub(crate) fn run(options: Options) -> Result<(), String> {
         let mut order: Vec<usize> = (0..all.len()).collect();
         order.shuffle(&mut rng);
         for place in order {
-            let Measured { way, size, trips_ns, .. } = &mut all[place];
+            let WayResults { way, size, trips_ns, .. } = &mut all[place];
             let trip = namespaces.measure(*way, *size, ROUND_MS)?;
             trips_ns.push(trip.nanos as f64 / trip.count as f64);
         }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::functions::Profile;
 use super::trip::{CLIENT, SERVER, Trips};
 use super::way::Way;
-use crate::process::{Running, comes_true, output};
+use crate::process::{KilledOnDrop, comes_true, output};
 
 /// Addresses of the server, on the loopback device and on the virtual one.
 const LOOPBACK: &str = "127.0.0.1";
@@ -28,8 +28,8 @@ const RULE: [&str; 7] =
     ["INPUT", "-m", "conntrack", "--ctstate", "NEW,ESTABLISHED", "-j", "ACCEPT"];
 
 pub(super) struct Namespaces {
-    server: Running,
-    far: Running,
+    server: KilledOnDrop,
+    far: KilledOnDrop,
     folder: TempDir,
     program: PathBuf,
     cpu: usize,
@@ -54,7 +54,7 @@ impl Namespaces {
         let cpus = rustix::thread::sched_getaffinity(None).map_err(|error| error.to_string())?;
         let cpu = (0..1024).rfind(|cpu| cpus.is_set(*cpu)).unwrap_or_default();
         let of_namespace = |command: &mut Command| {
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map(Running).map_err(|error| {
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map(KilledOnDrop).map_err(|error| {
                 format!(
                     "cannot run unshare ({error}): network namespaces are needed, call it as root"
                 )

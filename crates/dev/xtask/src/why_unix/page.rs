@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use stats::Estimate;
 
-use super::Measured;
+use super::WayResults;
 use super::functions::{Group, Profile};
 use super::namespaces::Namespaces;
 use super::way::{SIZES, Way};
 use crate::options::Options;
 
-pub(super) fn page(all: &[Measured], namespaces: &Namespaces, options: Options) -> String {
+pub(super) fn page(all: &[WayResults], namespaces: &Namespaces, options: Options) -> String {
     let mut out = String::from(
         "# Why is a Unix socket faster than loopback TCP?\n\n\
          What does a message cost the kernel, by function, and which of the usual reasons are real?\n\n\
@@ -54,7 +54,7 @@ pub(super) fn page(all: &[Measured], namespaces: &Namespaces, options: Options) 
     out
 }
 
-fn find(all: &[Measured], way: Way, size: usize) -> Option<&Measured> {
+fn find(all: &[WayResults], way: Way, size: usize) -> Option<&WayResults> {
     all.iter().find(|measured| measured.way == way && measured.size == size)
 }
 
@@ -66,7 +66,7 @@ fn level(values: &[f64]) -> Estimate {
 }
 
 /// The mean difference in nanoseconds over the rounds.
-fn difference(from: &Measured, to: &Measured) -> Estimate {
+fn difference(from: &WayResults, to: &WayResults) -> Estimate {
     let differences: Vec<f64> =
         to.trips_ns.iter().zip(&from.trips_ns).map(|(to, from)| to - from).collect();
     match stats::Spread::of(&differences) {
@@ -79,7 +79,7 @@ fn difference(from: &Measured, to: &Measured) -> Estimate {
 }
 
 /// The ratio of two ways.
-fn ratio(from: &Measured, to: &Measured) -> Option<Estimate> {
+fn ratio(from: &WayResults, to: &WayResults) -> Option<Estimate> {
     let pairs: Vec<(f64, f64)> =
         from.trips_ns.iter().copied().zip(to.trips_ns.iter().copied()).collect();
     stats::mean_log_ratio(&pairs, 0.95).ok()
@@ -89,7 +89,7 @@ fn size_name(size: usize) -> String {
     if size < 1024 { format!("{size} bytes") } else { format!("{} KiB", size / 1024) }
 }
 
-fn trips(out: &mut String, all: &[Measured], size: usize) {
+fn trips(out: &mut String, all: &[WayResults], size: usize) {
     let _ = write!(
         out,
         "\n## Messages of {}\n\n| way | µs per round trip | compared with | difference, µs | ratio |\n\
@@ -128,12 +128,12 @@ fn trips(out: &mut String, all: &[Measured], size: usize) {
 }
 
 /// Microseconds of a group in a round trip.
-fn spent(measured: &Measured, profile: &Profile, group: Group) -> f64 {
+fn spent(measured: &WayResults, profile: &Profile, group: Group) -> f64 {
     profile.share(group) * level(&measured.trips_ns).value / 1e3
 }
 
-fn profiles(out: &mut String, all: &[Measured], size: usize) {
-    let with: Vec<(&Measured, &Profile)> = all
+fn profiles(out: &mut String, all: &[WayResults], size: usize) {
+    let with: Vec<(&WayResults, &Profile)> = all
         .iter()
         .filter(|measured| measured.size == size)
         .filter_map(|measured| Some((measured, measured.profile.as_ref()?)))
@@ -170,7 +170,7 @@ fn profiles(out: &mut String, all: &[Measured], size: usize) {
 }
 
 /// The difference between TCP and a Unix socket, and which part of it each usual reason is.
-fn reasons(out: &mut String, all: &[Measured]) {
+fn reasons(out: &mut String, all: &[WayResults]) {
     out.push_str(
         "\n## The usual reasons\n\nThe functions that each reason names, in a round trip by TCP over the \
          loopback device, as a share of its difference from a Unix stream socket. Shares do not add up to \

@@ -75,7 +75,7 @@ pub(crate) struct Level {
 
 /// What `compare` said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Compared {
+pub(crate) struct CompareResult {
     /// Of the throughput.
     pub(crate) verdict: String,
     pub(crate) blocks: u64,
@@ -119,7 +119,7 @@ impl<'s> Pair<'s> {
         second / first
     }
 
-    pub(super) fn compare(&self, asked: &ComparisonPlan) -> Result<Compared, String> {
+    pub(super) fn compare(&self, asked: &ComparisonPlan) -> Result<CompareResult, String> {
         let [first, second] = self.names;
         let [a, b] = self.behaviours;
         compare(asked, [(first, a), (second, b)], self.asyncio)
@@ -131,7 +131,7 @@ pub(crate) fn compare(
     asked: &ComparisonPlan,
     servers: [(&str, &Behaviour); 2],
     asyncio: bool,
-) -> Result<Compared, String> {
+) -> Result<CompareResult, String> {
     let out = asked.folder.join("compare.json");
     let errors = asked.folder.join("compare.stderr");
     let _ = std::fs::remove_file(&out);
@@ -183,7 +183,7 @@ fn attend(mut child: Child, limit: Duration, stop: &AtomicBool) -> Result<(), St
 }
 
 /// The part of the JSON that is compared with the truth.
-fn read(json: &Value) -> Option<Compared> {
+fn read(json: &Value) -> Option<CompareResult> {
     let comparisons = json["comparisons"].as_array()?;
     let throughput = comparisons.iter().find(|one| one["metric"] == "throughput")?;
     let checks = |severity: &str| {
@@ -213,7 +213,7 @@ fn read(json: &Value) -> Option<Compared> {
                 .and_then(|()| Interval::read(&open?["p99_ns"], 1e-9)),
         }
     };
-    Some(Compared {
+    Some(CompareResult {
         verdict: throughput["verdict"].as_str()?.to_owned(),
         blocks: throughput["blocks"].as_u64()?,
         ratio: Interval::read(throughput, 1.0),

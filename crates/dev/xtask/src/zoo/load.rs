@@ -8,8 +8,8 @@ use base::Seed;
 use serde_json::Value;
 use zoo::{Behaviour, Kind, Subject, simulate};
 
-use super::{Program, Wanted, describe};
-use crate::process::{Pinned, free_port, listens};
+use super::{Program, ZooOptions, describe};
+use crate::process::{PinnedProcess, free_port, listens};
 use crate::{binary, say};
 
 /// Share of the capacity that the open loop offers, as by `compare`.
@@ -20,7 +20,7 @@ const DRAWS: u32 = 15;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Prints a row for every subject.
-pub(super) fn table(wanted: &Wanted, seconds: u32, stop: &AtomicBool) -> Result<(), String> {
+pub(super) fn table(wanted: &ZooOptions, seconds: u32, stop: &AtomicBool) -> Result<(), String> {
     let loads = Loads {
         folder: tempfile::tempdir().map_err(|error| error.to_string())?,
         tachograph: wanted.binary.clone().map_or_else(binary::path, Ok)?,
@@ -69,29 +69,29 @@ struct Loads<'w> {
 }
 
 /// A running server on the first CPU.
-struct Loaded<'l> {
+struct LoadedServer<'l> {
     loads: &'l Loads<'l>,
-    _server: Pinned,
+    _server: PinnedProcess,
     port: u16,
 }
 
 impl Loads<'_> {
-    fn start(&self, behaviour: &Behaviour, asyncio: bool) -> Result<Loaded<'_>, String> {
+    fn start(&self, behaviour: &Behaviour, asyncio: bool) -> Result<LoadedServer<'_>, String> {
         let port = free_port()?;
         let Program { program, mut arguments } =
             Program::new(behaviour, asyncio, self.folder.path(), "loaded")?;
         for word in &mut arguments {
             *word = word.replace("$PORT", &port.to_string());
         }
-        let server = Pinned::start(0, &program, &arguments, self.folder.path())?;
+        let server = PinnedProcess::start(0, &program, &arguments, self.folder.path())?;
         match listens(port, PATIENCE) {
-            true => Ok(Loaded { loads: self, _server: server, port }),
+            true => Ok(LoadedServer { loads: self, _server: server, port }),
             false => Err("the server does not listen".to_owned()),
         }
     }
 }
 
-impl Loaded<'_> {
+impl LoadedServer<'_> {
     /// A figure of the JSON of `tachograph load`.
     fn load(&self, further: &[&str], seconds: u32, figure: &[&str]) -> Result<f64, String> {
         let loads = self.loads;
@@ -100,7 +100,7 @@ impl Loaded<'_> {
         let time = ["--timeout", "30s", "--duration", &time, "--export-json", "load.json"];
         let words = [&words[..], further, &time, &[&format!("http://127.0.0.1:{}/", self.port)]];
         let folder = loads.folder.path();
-        let mut client = Pinned::start(1, &loads.tachograph, words.concat(), folder)?;
+        let mut client = PinnedProcess::start(1, &loads.tachograph, words.concat(), folder)?;
         let limit = Duration::from_secs(seconds.into()) + PATIENCE;
         let status = client.wait(limit, loads.stop)?;
         let text = std::fs::read_to_string(folder.join("load.json"));

@@ -17,17 +17,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::Seed;
 use zoo::{Behaviour, Kind, Subject};
 
-use crate::kept::Kept;
+use crate::kept::ResultsFile;
 use crate::noise::{self, Neighbours};
 use crate::options::{Options, Runs, one_of};
 use crate::{binary, say, tools, truth};
 use comparison::Pair;
 use entry::{Conditions, Entry};
-use tally::{Beside, JudgedComparison, Tallies};
+use tally::{ConcurrentLoad, JudgedComparison, Tallies};
 
 #[cfg(test)]
 pub(crate) use comparison::Level;
-pub(crate) use comparison::{Compared, ComparisonPlan, Interval, compare};
+pub(crate) use comparison::{CompareResult, ComparisonPlan, Interval, compare};
 pub(crate) use tally::{KNOWN_TO, LATENCY_KNOWN_TO_S, true_p99};
 
 use server::Program;
@@ -42,7 +42,7 @@ const NEIGHBOURS: [noise::Kind; 2] =
 
 /// The options.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Wanted {
+pub(crate) struct ZooOptions {
     #[command(flatten)]
     options: Runs<RUNS>,
     /// Only servers of this kind
@@ -74,7 +74,7 @@ pub(crate) struct Wanted {
     keep: Option<PathBuf>,
 }
 
-impl Wanted {
+impl ZooOptions {
     /// The subjects, kind by kind in turn. Those of a kind do not depend on the others.
     fn subjects(&self) -> impl Iterator<Item = (u32, Subject)> {
         let found = truth::subjects();
@@ -112,7 +112,7 @@ impl Wanted {
 }
 
 /// Compares all subjects, prints the tables, and writes the page if that is wanted.
-pub(crate) fn prove(wanted: &Wanted) -> Result<bool, String> {
+pub(crate) fn prove(wanted: &ZooOptions) -> Result<bool, String> {
     let stop = stage::signals::install().map_err(|error| error.to_string())?;
     match wanted.load_seconds {
         Some(seconds) => load::table(wanted, seconds, &stop).map(|()| true),
@@ -120,20 +120,20 @@ pub(crate) fn prove(wanted: &Wanted) -> Result<bool, String> {
     }
 }
 
-fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
+fn judge(wanted: &ZooOptions, stop: &Arc<AtomicBool>) -> Result<bool, String> {
     let tachograph = wanted.binary.clone().map_or_else(binary::path, Ok)?;
     let conditions = wanted.conditions(tools::version(&tachograph, &["--version"]));
-    let kept = Kept::open(wanted.keep.as_deref())?;
-    let missing: Vec<Asking> = wanted
+    let kept = ResultsFile::open(wanted.keep.as_deref())?;
+    let missing: Vec<PendingComparison> = wanted
         .subjects()
         .flat_map(|(run, subject)| {
-            wanted.against().iter().copied().map(move |against| Asking {
+            wanted.against().iter().copied().map(move |against| PendingComparison {
                 run: run + 1,
                 subject: subject.clone(),
                 against,
             })
         })
-        .filter(|Asking { run, subject, against }| {
+        .filter(|PendingComparison { run, subject, against }| {
             let is_this = |entry: &Entry| entry.is(&conditions, *run, subject.kind, against);
             !kept.entries.iter().any(is_this)
         })
@@ -185,13 +185,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A comparison that is still to be made.
-struct Asking {
+struct PendingComparison {
     run: u32,
     subject: Subject,
     against: &'static str,
 }
 
-impl Asking {
+impl PendingComparison {
     fn judge(
         &self,
         conditions: &Conditions,
@@ -199,7 +199,7 @@ impl Asking {
         folder: &Path,
         stop: &AtomicBool,
     ) -> JudgedComparison {
-        let Asking { run, subject, against } = self;
+        let PendingComparison { run, subject, against } = self;
         let seed = Seed(conditions.seed).derive(against, u64::from(*run)).0 >> 12;
         let further = [format!("--seed={seed}")];
         let seconds = conditions.seconds;
@@ -207,9 +207,9 @@ impl Asking {
         let pair = if *against == "even" { Pair::even(subject) } else { Pair::worse(subject) };
         let compared = pair.compare(&asked);
         let beside = match (conditions.neighbours, conditions.together) {
-            (false, 1) => Beside::Nothing,
-            (false, _) => Beside::OtherComparisons,
-            (true, _) => Beside::Neighbours,
+            (false, 1) => ConcurrentLoad::Nothing,
+            (false, _) => ConcurrentLoad::OtherComparisons,
+            (true, _) => ConcurrentLoad::Neighbours,
         };
         JudgedComparison::new(*run, subject, &pair, compared, beside)
     }
@@ -217,7 +217,7 @@ impl Asking {
 
 /// A server's behaviour in a few words.
 fn describe(behaviour: &Behaviour) -> String {
-    use zoo::{Pace, When, Which};
+    use zoo::{Pace, SlowSelection, StopTime};
     let ms = |seconds: f64| match seconds * 1e3 {
         ms if ms < 10.0 => format!("{ms:.2} ms"),
         ms => format!("{ms:.0} ms"),
@@ -225,8 +225,8 @@ fn describe(behaviour: &Behaviour) -> String {
     let mut words = vec![ms(behaviour.fast_s)];
     if let Some(slow) = &behaviour.slow {
         let which = match slow.which {
-            Which::Share(share) => format!("{:.2}%", 100.0 * share),
-            Which::Every(n) => format!("every {n}th"),
+            SlowSelection::Share(share) => format!("{:.2}%", 100.0 * share),
+            SlowSelection::Every(n) => format!("every {n}th"),
         };
         let computing = if slow.computes { " computing" } else { "" };
         words.push(format!("{which} at {}{computing}", ms(slow.length_s)));
@@ -235,9 +235,9 @@ fn describe(behaviour: &Behaviour) -> String {
         Pace::Even => {}
         Pace::Stops { when, length_s } => {
             let after = match when {
-                When::Exponential(run_s) => format!("{} on average", ms(*run_s)),
-                When::Fixed(run_s) => ms(*run_s),
-                When::Requests(n) => format!("{n} requests"),
+                StopTime::Exponential(run_s) => format!("{} on average", ms(*run_s)),
+                StopTime::Fixed(run_s) => ms(*run_s),
+                StopTime::Requests(n) => format!("{n} requests"),
             };
             words.push(format!("stops for {} after {after}", ms(*length_s)));
         }
@@ -267,10 +267,10 @@ mod tests {
     #[derive(Debug, clap::Parser)]
     struct Line {
         #[command(flatten)]
-        wanted: Wanted,
+        wanted: ZooOptions,
     }
 
-    fn wanted(words: &[&str]) -> Wanted {
+    fn wanted(words: &[&str]) -> ZooOptions {
         Line::parse_from([&["zoo"], words].concat()).wanted
     }
 
@@ -290,7 +290,7 @@ mod tests {
     fn a_kind_alone_has_the_same_subjects_as_among_others() {
         let all = wanted(&["--runs", "22"]);
         let one = wanted(&["--runs", "2", "--kind", "lock"]);
-        let subjects = |wanted: &Wanted| -> Vec<Subject> {
+        let subjects = |wanted: &ZooOptions| -> Vec<Subject> {
             let subjects = wanted.subjects().map(|(_, subject)| subject);
             subjects.filter(|subject| subject.kind == Kind::Lock).collect()
         };
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn behaviours_are_described() {
-        let stops = Behaviour::with_stops(0.005, zoo::When::Requests(400), 0.06);
+        let stops = Behaviour::with_stops(0.005, zoo::StopTime::Requests(400), 0.06);
         assert_eq!(describe(&stops), "5.00 ms, stops for 60 ms after 400 requests");
         let slow = Behaviour::with_slow(0.002, 0.02, 0.5);
         assert_eq!(describe(&slow), "2.00 ms, 2.00% at 500 ms");

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF as _, Normal};
 use zoo::{Behaviour, Kind, Subject, simulate};
 
-use super::comparison::{Compared, Interval, Pair};
+use super::comparison::{CompareResult, Interval, Pair};
 use super::describe;
 
 /// Smallest share of intervals that hold the truth.
@@ -29,23 +29,23 @@ pub(super) const LATENCY_MIN_BESIDE_COMPARISONS_S: f64 = 0.1;
 
 /// What ran beside a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beside {
+pub(super) enum ConcurrentLoad {
     Nothing,
     OtherComparisons,
     Neighbours,
 }
 
-impl Beside {
+impl ConcurrentLoad {
     /// The true 99th percentile of an open loop's latency, if it is known.
     fn known_p99(self, behaviour: &Behaviour, rate_per_s: f64) -> Option<Interval> {
         match self {
-            Beside::Nothing => Some(true_p99(behaviour, rate_per_s, LATENCY_KNOWN_TO_S)),
-            Beside::OtherComparisons => {
+            ConcurrentLoad::Nothing => Some(true_p99(behaviour, rate_per_s, LATENCY_KNOWN_TO_S)),
+            ConcurrentLoad::OtherComparisons => {
                 let way_s = LATENCY_KNOWN_TO_BESIDE_COMPARISONS_S;
                 let truth = true_p99(behaviour, rate_per_s, way_s);
                 (truth.low >= LATENCY_MIN_BESIDE_COMPARISONS_S).then_some(truth)
             }
-            Beside::Neighbours => None,
+            ConcurrentLoad::Neighbours => None,
         }
     }
 }
@@ -76,7 +76,7 @@ pub(super) struct JudgedComparison {
     pub(super) kind: Kind,
     pub(super) against: String,
     servers: String,
-    outcome: Result<Compared, String>,
+    outcome: Result<CompareResult, String>,
     true_ratio: f64,
     pub(super) ratio: Option<ReportedAndTrue>,
     pub(super) levels: Vec<ReportedAndTrue>,
@@ -93,11 +93,11 @@ impl JudgedComparison {
         run: u32,
         subject: &Subject,
         pair: &Pair,
-        outcome: Result<Compared, String>,
-        beside: Beside,
+        outcome: Result<CompareResult, String>,
+        beside: ConcurrentLoad,
     ) -> JudgedComparison {
         let known_to =
-            if beside == Beside::Nothing { KNOWN_TO } else { RATIO_KNOWN_TO_BESIDE_OTHERS };
+            if beside == ConcurrentLoad::Nothing { KNOWN_TO } else { RATIO_KNOWN_TO_BESIDE_OTHERS };
         let true_ratio = pair.true_ratio();
         let [a, b] = pair.behaviours.map(describe);
         let implementation = if subject.asyncio { "asyncio" } else { "threads" };
@@ -124,7 +124,7 @@ impl JudgedComparison {
         });
         for (behaviour, level) in pair.behaviours.into_iter().zip(&compared.levels) {
             let capacity = behaviour.throughput_per_s(Subject::CONNECTIONS);
-            if beside == Beside::Nothing {
+            if beside == ConcurrentLoad::Nothing {
                 judged.levels.extend(ReportedAndTrue::new(
                     level.throughput_per_s,
                     capacity,
@@ -389,7 +389,7 @@ mod tests {
         let capacity = subject.behaviour.throughput_per_s(Subject::CONNECTIONS);
         let throughput = Interval { low: 0.9 * capacity, high: 1.02 * capacity };
         let level = Level { throughput_per_s: Some(throughput), ..Level::default() };
-        let compared = Compared {
+        let compared = CompareResult {
             verdict: verdict.to_owned(),
             blocks: 8,
             ratio: Some(Interval { low, high }),
@@ -398,7 +398,7 @@ mod tests {
             forbidden_by: if verdict == "invalid" { vec!["ledger".to_owned()] } else { Vec::new() },
         };
         let pair = Pair::worse(&subject);
-        JudgedComparison::new(1, &subject, &pair, Ok(compared), Beside::Nothing)
+        JudgedComparison::new(1, &subject, &pair, Ok(compared), ConcurrentLoad::Nothing)
     }
 
     #[test]
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn the_true_p99_of_a_stopping_server_is_in_its_stops() {
-        let stops = Behaviour::with_stops(0.002, zoo::When::Fixed(2.7), 0.3);
+        let stops = Behaviour::with_stops(0.002, zoo::StopTime::Fixed(2.7), 0.3);
         let truth = true_p99(&stops, 100.0, LATENCY_KNOWN_TO_S);
         assert!(truth.low > 0.26 && truth.high < 0.29, "{truth:?}");
     }
