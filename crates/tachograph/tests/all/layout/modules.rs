@@ -25,8 +25,8 @@ pub(crate) struct Module {
     imports: Vec<Import>,
     /// Every path in its text.
     paths: Vec<Named>,
-    /// Its types, and whether they are `pub` without a limit.
-    pub(crate) types: Vec<(String, bool)>,
+    /// The names of its types.
+    pub(crate) types: Vec<String>,
 }
 
 /// A name of a module that stands for a path; `*` for all names of that path.
@@ -236,7 +236,7 @@ impl Module {
                 [kind, name, ..] if is_outside && DEFINING.contains(kind) && is_word(name) => {
                     self.items.insert((*name).to_owned());
                     if DEFINING_TYPES.contains(kind) {
-                        self.types.push(((*name).to_owned(), before == "pub"));
+                        self.types.push((*name).to_owned());
                     }
                 }
                 [first, "::", second, ..]
