@@ -445,7 +445,8 @@ impl Gatherer {
         let changes = changes.filter_map(|(place, rrd)| rrd.change(self.head.id(*place)));
         let changes = changes.collect();
         self.rrds.values_mut().for_each(Advance::settle);
-        let frozen = self.head.freeze().with_rrd(changes);
+        let mut frozen = self.head.freeze();
+        frozen.rest.rrd = changes;
         self.bytes_before = self.head.bytes();
         frozen
     }

@@ -250,7 +250,8 @@ fn a_batch_of_a_series_in_rrd_mode_is_not_computed_again() {
     assert_eq!((frozen.rebased(), frozen.unstored().overtaken), (vec![(ids[0].0, after)], 0));
     let state = State::new(&definition, 1_700_000_000 * SECOND_US).unwrap();
     let change = store::RrdChange { series: ids[0].0, state, rows: Vec::new() };
-    assert!(!frozen.with_rrd(vec![change]).rebase(&now));
+    frozen.rest.rrd = vec![change];
+    assert!(!frozen.rebase(&now));
     // What follows in the head continues from there; a point that is too late is counted.
     head.point(places[0], point(20)).unwrap();
     head.point(places[0], point(90)).unwrap();
