@@ -18,7 +18,7 @@ use crate::options::EngineOptions;
 use crate::outgoing::{Outgoing, RETRY, SILENCE_MAX, SILENT, TICK};
 use crate::placed::Piece;
 use crate::record::Record;
-use crate::session::{Batches, Session};
+use crate::session::Session;
 use crate::state::{Asking, Goal, LastBatch, Load, Pace, State, Stop};
 use crate::upkeep::Upkeep;
 
@@ -66,14 +66,14 @@ impl<S: Clone + PartialEq> Engine<S> {
         session: &Session<impl Disk>,
         now: Now,
     ) -> Result<Engine<S>, EngineError> {
-        let Session { journal, batches, windows, .. } = session;
+        let Session { journal, batches, .. } = session;
         let mut engine = Engine {
             state: State::Open(Pace::Behind(Behind::new(journal.last())), Goal::Follow),
             outgoing: Outgoing::new(Some(batches.clone()), now.passed),
             replayed: journal.last(),
             ..Engine::of_pieces(options, lane, now)
         };
-        engine.go_back(windows.as_deref(), journal.first())?;
+        engine.go_back(journal.first())?;
         Ok(engine)
     }
 
@@ -235,7 +235,8 @@ impl<S: Clone + PartialEq> Engine<S> {
 
     /// Goes back to what the store has, as far as the journal has records from `first` on. Of what
     /// is in batches, only the lines of open windows are read again.
-    fn go_back(&mut self, windows: Option<&[u8]>, first: u64) -> Result<(), EngineError> {
+    fn go_back(&mut self, first: u64) -> Result<(), EngineError> {
+        let windows = self.outgoing.batches().and_then(|batches| batches.windows.as_deref());
         let from = self.intake.go_back(windows).ok_or(EngineError::Record)?;
         let upto = self.outgoing.upto();
         self.applied = from.unwrap_or(u64::MAX).max(first).saturating_sub(1).min(upto);
@@ -259,8 +260,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         if let Asking::Told(..) = self.asking {
             self.asking = Asking::Nothing;
         }
-        let windows = self.outgoing.batches().and_then(Batches::windows).map(<[u8]>::to_vec);
-        self.go_back(windows.as_deref(), 0)
+        self.go_back(0)
     }
 
     /// Looks at the time.

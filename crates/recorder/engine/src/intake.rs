@@ -10,7 +10,6 @@ use crate::elements::Elements;
 use crate::gather::{Gatherer, Question};
 use crate::options::Options;
 use crate::record::{FORMATS, Format};
-use crate::session::WindowsRecord;
 use crate::statsd::Statsd;
 use crate::text::{each_line, shown_line};
 
@@ -74,7 +73,7 @@ impl Intake {
 
     /// Adds the open windows to the head, and forgets them if they are to be cut; returns what must
     /// be known to continue after a batch up to a position.
-    pub(crate) fn give_windows(&mut self, is_cut: bool, upto: u64) -> Option<WindowsRecord> {
+    pub(crate) fn give_windows(&mut self, is_cut: bool, upto: u64) -> Option<Vec<u8>> {
         match is_cut {
             true => self.statsd.cut(&mut self.gatherer),
             false => self.statsd.flush(&mut self.gatherer, false),

@@ -55,6 +55,6 @@ pub use journal::{Journal, JournalError};
 pub use options::{EngineOptions, HEAD_BYTES, Options, RrdMode, WRITTEN_EACH};
 pub use placed::{Piece, Placed};
 pub use record::{Format, Record};
-pub use session::{Batches, Session, SessionError, WindowsRecord};
+pub use session::{Batches, Session, SessionError};
 pub use stored::{Stored, write};
 pub use unstored::Unstored;

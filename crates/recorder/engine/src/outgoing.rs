@@ -11,7 +11,7 @@ use crate::event::{Effect, EngineError, Figure, Now};
 use crate::head::Frozen;
 use crate::intake::Intake;
 use crate::options::EngineOptions;
-use crate::session::{Batches, WindowsRecord};
+use crate::session::Batches;
 use crate::stored::Stored;
 
 /// How often the engine wants to be told that time passes, at least.
@@ -185,7 +185,7 @@ impl Outgoing {
     pub(crate) fn note<S>(
         &mut self,
         upto: u64,
-        windows: Option<WindowsRecord>,
+        windows: Option<Vec<u8>>,
         is_large: bool,
         intake: &mut Intake,
         effects: &mut Vec<Effect<S>>,

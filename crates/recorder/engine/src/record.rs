@@ -185,12 +185,7 @@ type Owed = (String, Vec<(String, String)>, String, u64);
 
 /// Writes what windows carry over a restart as a record; `next` is the position of the next
 /// message. Fractions that do not fit are dropped.
-pub fn write_windows(
-    windows: &mut formats::text::Windows,
-    book: &Book,
-    next: u64,
-    to: &mut Vec<u8>,
-) -> u64 {
+pub fn write_windows(windows: &mut formats::text::Windows, book: &Book, next: u64) -> Vec<u8> {
     // Names have no control characters, so an escape is one more byte.
     let bytes_of = |series| 2 * book.name(series).to_string().len() + 64;
     let Carried { from, newest_us, closed_us, owed } = windows.carried(next, OWED_MAX, bytes_of);
@@ -200,8 +195,9 @@ pub fn write_windows(
     });
     // Texts and numbers can always be written.
     let owed = serde_json::to_vec(&owed.collect::<Vec<_>>()).unwrap_or_default();
-    Record::Windows { from, newest_us, closed_us, owed: &owed }.write(to);
-    from
+    let mut bytes = Vec::new();
+    Record::Windows { from, newest_us, closed_us, owed: &owed }.write(&mut bytes);
+    bytes
 }
 
 /// Reads such a record; `None` for another one.

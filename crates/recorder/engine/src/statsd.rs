@@ -8,7 +8,6 @@ use formats::{Reason, Series};
 use crate::answer::{Accepted, Message};
 use crate::gather::{Gatherer, Question};
 use crate::record::{Format, read_windows, write_windows};
-use crate::session::WindowsRecord;
 use crate::text::each_line;
 
 /// The open windows, and what is known of gauges.
@@ -69,11 +68,9 @@ impl Statsd {
 
     /// What must be known to continue the open windows after a batch up to a position, if there ever
     /// was one.
-    pub(crate) fn record(&mut self, upto: u64) -> Option<WindowsRecord> {
+    pub(crate) fn record(&mut self, upto: u64) -> Option<Vec<u8>> {
         let (windows, book) = self.reader.windows().filter(|(windows, _)| windows.is_used())?;
-        let mut bytes = Vec::new();
-        let from = write_windows(windows, book, upto + 1, &mut bytes);
-        Some(WindowsRecord { bytes, from })
+        Some(write_windows(windows, book, upto + 1))
     }
 
     /// Closes the windows that are over when a message of any format arrives. If it `is_known` to
