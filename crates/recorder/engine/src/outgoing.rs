@@ -111,11 +111,6 @@ impl Outgoing {
         matches!(self.batch, Batch::None)
     }
 
-    /// Whether the journal is to answer first.
-    pub(crate) fn waits_for_journal(&self) -> bool {
-        matches!(self.batch, Batch::Weighed | Batch::Noted(_))
-    }
-
     /// Whether the store does not accept the batch, or is silent about it.
     pub(crate) fn is_failing(&self) -> bool {
         self.sent().is_some_and(|sent| sent.progress != Progress::Awaited)
@@ -204,13 +199,7 @@ impl Outgoing {
         intake: &mut Intake,
         effects: &mut Vec<Effect<S>>,
     ) -> bool {
-        let batches = match std::mem::take(&mut self.batch) {
-            Batch::Noted(batches) => batches,
-            other => {
-                self.batch = other;
-                return false;
-            }
-        };
+        let Batch::Noted(batches) = std::mem::take(&mut self.batch) else { return false };
         if !is_noted {
             effects.push(Effect::Add(Figure::JournalErrors, 1));
             return false;
