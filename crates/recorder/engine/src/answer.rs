@@ -1,6 +1,6 @@
 //! Messages, and what becomes of them.
 
-use formats::{Arrival, Reason};
+use formats::{Arrival, Reason, RefusalCounts};
 use store::Writer;
 
 use crate::clock::Arrived;
@@ -44,11 +44,16 @@ pub struct Refused {
     pub is_repeated: bool,
 }
 
-/// What was accepted of a message.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Accepted {
-    /// All its lines or elements, also refused ones.
+/// What becomes of the lines, or elements, of a message.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    /// All of them, also refused ones.
     pub(crate) lines: u64,
+    /// Those refused.
+    pub(crate) refused: RefusalCounts,
+    /// The number of the first of these, and why.
+    pub(crate) first: Option<(u64, Reason)>,
+    /// Updates that were accepted.
     pub(crate) updates: u64,
     /// Updates of deltas that were counted before.
     pub(crate) repeated: u64,
@@ -56,4 +61,12 @@ pub(crate) struct Accepted {
     pub(crate) histograms: u64,
     /// Whether it waits for a batch.
     pub(crate) is_in_head: bool,
+}
+
+impl Taken {
+    /// Refuses the line, or the element, of this number, from 1.
+    pub(crate) fn refuse(&mut self, number: u64, reason: Reason) {
+        self.refused.add(reason);
+        self.first.get_or_insert((number, reason));
+    }
 }

@@ -13,7 +13,7 @@ use crate::behind::Behind;
 use crate::disk::Disk;
 use crate::event::{Counted, Effect, EngineError, Event, Figure, Now, Reply, Wants};
 use crate::gather::{BOOK, Gatherer, Question};
-use crate::intake::{Intake, Taken};
+use crate::intake::Intake;
 use crate::options::EngineOptions;
 use crate::outgoing::{Outgoing, RETRY, SILENCE_MAX, SILENT, TICK};
 use crate::placed::Piece;
@@ -250,7 +250,7 @@ impl<S: Clone + PartialEq> Engine<S> {
                 _ => self.drain_again(now),
             },
         }
-        let refused = self.intake.take_refused_windows();
+        let refused = std::mem::take(&mut self.intake.statsd.refused);
         if refused > 0 {
             effects.push(Effect::Add(Figure::WindowsRefused, refused));
         }
@@ -271,7 +271,7 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// Continues the open windows, once everything is read again that the store has.
     fn resume(&mut self) {
         if self.has_resumed() {
-            self.intake.resume_windows();
+            self.intake.statsd.resume(&mut self.intake.gatherer);
         }
     }
 
@@ -515,23 +515,24 @@ impl<S: Clone + PartialEq> Engine<S> {
                 Some(false) => {}
             }
         }
-        let Taken { accepted, counts, refused } = match self.intake.take(message) {
+        let taken = match self.intake.take(message) {
             Ok(taken) => taken,
             Err(question) => {
                 self.ask(question, now, effects);
                 return None;
             }
         };
-        if accepted.is_in_head {
+        if taken.is_in_head {
             self.outgoing.add(message);
         }
-        if accepted.updates > 0 && message.position > self.counted {
-            effects.push(Effect::Add(Figure::Updates, accepted.updates));
+        if taken.updates > 0 && message.position > self.counted {
+            effects.push(Effect::Add(Figure::Updates, taken.updates));
         }
-        if accepted.repeated > 0 && message.position > self.counted {
-            effects.push(Effect::Add(Figure::UpdatesRepeated, accepted.repeated));
+        if taken.repeated > 0 && message.position > self.counted {
+            effects.push(Effect::Add(Figure::UpdatesRepeated, taken.repeated));
         }
-        Some((refused, Some(Counted { lines: accepted.lines, refused: counts })))
+        let refused = self.intake.refused(message, &taken);
+        Some((refused, Some(Counted { lines: taken.lines, refused: taken.refused })))
     }
 
     /// Whether a request was applied before; `None` if the store is to be asked.

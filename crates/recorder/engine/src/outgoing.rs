@@ -170,7 +170,7 @@ impl Outgoing {
     /// Begins a batch; returns from where on open windows need the journal, which is to be weighed.
     pub(crate) fn begin(&mut self, intake: &mut Intake, now: Now) -> Option<u64> {
         self.begun = now.passed;
-        let first = intake.first_of_windows()?;
+        let first = intake.statsd.first()?;
         self.batch = Batch::Weighed;
         Some(first)
     }

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use formats::text::{Held, Reader, Windowed};
 use formats::{Reason, Series};
 
-use crate::answer::{Accepted, Message};
+use crate::answer::{Message, Taken};
 use crate::gather::{Gatherer, Question};
 use crate::record::{Format, read_windows, write_windows};
-use crate::text::each_line;
+use crate::text::read_lines;
 
 /// The open windows, and what is known of gauges.
 #[derive(Debug)]
@@ -17,9 +17,9 @@ pub(crate) struct Statsd {
     /// The gauges whose last value the reader has.
     gauges: HashSet<Series>,
     /// Whether lines have changed windows since these were last added to the head.
-    has_new: bool,
+    pub(crate) has_new: bool,
     /// Results that were outside the bounds of their series, since they were last counted.
-    refused: u64,
+    pub(crate) refused: u64,
     /// What windows owe to later ones, until the messages of the last batch are read again.
     owed: Option<Vec<(Series, f64)>>,
 }
@@ -27,15 +27,6 @@ pub(crate) struct Statsd {
 impl Statsd {
     pub(crate) fn new(reader: Reader) -> Statsd {
         Statsd { reader, gauges: HashSet::new(), has_new: false, refused: 0, owed: None }
-    }
-
-    pub(crate) fn has_new(&self) -> bool {
-        self.has_new
-    }
-
-    /// Results that were outside the bounds of their series, since the last call.
-    pub(crate) fn take_refused(&mut self) -> u64 {
-        std::mem::take(&mut self.refused)
     }
 
     /// The position of the first message of which an open window has a part.
@@ -121,9 +112,8 @@ impl Statsd {
         }
     }
 
-    /// Adds the values of lines to their windows, and gauges to the head; `refuse` is called with
-    /// the number of each refused line, and the reason. Of a message that the store has, only windows
-    /// are changed.
+    /// Adds the values of lines to their windows, and gauges to the head. Of a message that the store
+    /// has, only windows are changed.
     ///
     /// # Errors
     /// If a series is new, what to ask the store for. Then nothing is added.
@@ -132,21 +122,14 @@ impl Statsd {
         gatherer: &mut Gatherer,
         message: Message<'_>,
         is_known: bool,
-        refuse: &mut dyn FnMut((u64, Reason)),
-    ) -> Result<Accepted, Question> {
-        let arrival = message.arrival();
-        let mut all = Accepted::default();
+        taken: &mut Taken,
+    ) -> Result<(), Question> {
         // The values, and the number and the count of values of each line.
         let (mut values, mut accepted) = (Vec::new(), Vec::new());
-        each_line(message.lines, &mut self.reader, |reader, line| {
-            // An error would be one of a whole file.
-            let Ok(parsed) = reader.read(line, arrival) else { return };
-            all.lines += u64::from(line.first);
-            if let Some(reason) = parsed.reasons.first() {
-                refuse((line.number, *reason));
-            } else if !parsed.held.is_empty() {
+        read_lines(message, &mut self.reader, taken, |number, parsed| {
+            if !parsed.held.is_empty() {
                 values.extend_from_slice(&parsed.held);
-                accepted.push((line.number, parsed.held.len()));
+                accepted.push((number, parsed.held.len()));
             }
         });
         let touched = values.iter().flat_map(Held::series);
@@ -162,16 +145,13 @@ impl Statsd {
                 continue;
             }
             match self.line(gatherer, held, is_known) {
-                Ok(()) => all.updates += held.len() as u64,
-                Err(reason) => refuse((number, reason)),
+                Ok(()) => taken.updates += held.len() as u64,
+                Err(reason) => taken.refuse(number, reason),
             }
         }
-        if is_known {
-            return Ok(Accepted::default());
-        }
-        all.is_in_head = all.updates > 0;
-        self.has_new |= all.is_in_head;
-        Ok(all)
+        taken.is_in_head = taken.updates > 0;
+        self.has_new |= taken.is_in_head && !is_known;
+        Ok(())
     }
 
     /// Adds the values of one line, all or none.
