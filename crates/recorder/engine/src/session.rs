@@ -63,7 +63,7 @@ pub fn begin<D: Disk>(
 ) -> Result<Session<D>, SessionError> {
     let (mut noted, mut first) = (Vec::new(), None);
     let mut windows: Option<(u64, u64, Vec<u8>)> = None;
-    let mut journal = Journal::open_on(disk, file_bytes, |position, bytes| {
+    let mut journal = Journal::open(disk, file_bytes, |position, bytes| {
         first.get_or_insert(position);
         match Record::read(bytes) {
             Some(Record::Windows { from, .. }) => {
@@ -80,7 +80,6 @@ pub fn begin<D: Disk>(
             }
             _ => {}
         }
-        Ok::<(), JournalError>(())
     })?;
     let first = first.unwrap_or(journal.last() + 1);
     for writer in writers.into_iter().take(ATTEMPTS) {
