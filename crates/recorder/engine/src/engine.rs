@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use formats::{Book, Series};
 use series::Kind;
-use store::Writer;
+use store::{StoreError, Writer};
 
 use crate::alone::Alone;
 use crate::answer::{Message, Refused};
@@ -98,7 +98,7 @@ impl<S: Clone + PartialEq> Engine<S> {
             intake: Intake::new(options.updates.clone(), lane),
             outgoing: Outgoing::new(None, now.passed),
             alone: Alone::None,
-            upkeep: Upkeep::default(),
+            upkeep: Upkeep::Rests(Duration::ZERO),
             applied: 0,
             noted: 0..=0,
             replayed: 0,
@@ -193,18 +193,13 @@ impl<S: Clone + PartialEq> Engine<S> {
             Event::Find(book, series) => self.find(book, series, now, effects),
             Event::Piece(piece) => self.piece(piece, effects),
             Event::Flush => self.flush(),
-            Event::Store(Reply::Found(found)) => match found {
-                Ok(found) => {
-                    self.intake.gatherer.keep(found);
-                    self.answered(Asking::Nothing, effects);
-                }
-                Err(error) if !self.has_journal() => return Err(error.into()),
-                Err(error) => self.unanswered(error.to_string(), now, effects),
-            },
-            Event::Store(Reply::Known(key, known)) => match known {
-                Ok(is_known) => self.answered(Asking::Told(key, is_known), effects),
-                Err(error) => self.unanswered(error.to_string(), now, effects),
-            },
+            Event::Store(Reply::Found(found)) => {
+                let kept = found.map(|found| self.intake.gatherer.keep(found));
+                self.answered(kept.map(|()| Asking::Nothing), now, effects)?;
+            }
+            Event::Store(Reply::Known(key, known)) => {
+                self.answered(known.map(|is_known| Asking::Told(key, is_known)), now, effects)?;
+            }
             Event::Store(Reply::Written(result)) => {
                 let (intake, alone) = (&mut self.intake, &mut self.alone);
                 if self.outgoing.written(result, intake, alone, now, effects)? {
@@ -263,7 +258,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         let windows = self.outgoing.batches().and_then(|batches| batches.windows.as_deref());
         let from = self.intake.go_back(windows).ok_or(EngineError::Record)?;
         let upto = self.outgoing.upto();
-        self.applied = from.unwrap_or(u64::MAX).max(first).saturating_sub(1).min(upto);
+        self.applied = from.max(first).saturating_sub(1).min(upto);
         self.resume();
         Ok(())
     }
@@ -552,20 +547,29 @@ impl<S: Clone + PartialEq> Engine<S> {
         effects.push(Effect::AskSeries(question));
     }
 
-    /// The store has answered a question.
-    fn answered(&mut self, asking: Asking, effects: &mut Effects<S>) {
-        self.asking = asking;
-        if self.outgoing.is_idle() {
-            effects.push(Effect::Trouble(None));
+    /// The store has answered a question, or could not be asked.
+    fn answered(
+        &mut self,
+        answer: Result<Asking, StoreError>,
+        now: Now,
+        effects: &mut Effects<S>,
+    ) -> Result<(), EngineError> {
+        match answer {
+            Ok(asking) => {
+                self.asking = asking;
+                if self.outgoing.is_idle() {
+                    effects.push(Effect::Trouble(None));
+                }
+            }
+            Err(error) if !self.has_journal() => return Err(error.into()),
+            Err(error) => {
+                self.asking = Asking::Failed(now.passed + RETRY);
+                effects.push(Effect::Add(Figure::StoreErrors, 1));
+                effects.push(Effect::Trouble(Some(error.to_string())));
+                self.fall_behind();
+            }
         }
-    }
-
-    /// The store could not be asked.
-    fn unanswered(&mut self, error: String, now: Now, effects: &mut Effects<S>) {
-        self.asking = Asking::Failed(now.passed + RETRY);
-        effects.push(Effect::Add(Figure::StoreErrors, 1));
-        effects.push(Effect::Trouble(Some(error)));
-        self.fall_behind();
+        Ok(())
     }
 
     /// Whether everything is read again that the store has.

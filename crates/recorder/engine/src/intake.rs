@@ -56,17 +56,14 @@ impl Intake {
     /// Adds the open windows to the head, and forgets them if they are to be cut; returns what must
     /// be known to continue after a batch up to a position.
     pub(crate) fn give_windows(&mut self, is_cut: bool, upto: u64) -> Option<Vec<u8>> {
-        match is_cut {
-            true => self.statsd.cut(&mut self.gatherer),
-            false => self.statsd.flush(&mut self.gatherer, false),
-        }
+        self.statsd.flush(&mut self.gatherer, is_cut);
         self.statsd.record(upto)
     }
 
     /// Forgets the head, and goes back to the windows of a record, if there were any; returns the
     /// position from which on their messages are to be read [again](Intake::again), and `None` for
     /// another record.
-    pub(crate) fn go_back(&mut self, record: Option<&[u8]>) -> Option<Option<u64>> {
+    pub(crate) fn go_back(&mut self, record: Option<&[u8]>) -> Option<u64> {
         self.gatherer.forget();
         self.statsd.go_back(record)
     }

@@ -61,8 +61,6 @@ enum Batch {
     Noted(Batches),
     /// The store has been given it.
     Sent(Sent),
-    /// The store did not accept it then.
-    Failed(Sent, Box<Frozen>, Duration),
 }
 
 /// What is known of a batch that the store has been given.
@@ -77,6 +75,8 @@ struct Sent {
     /// Series that were omitted because a slot of theirs would overflow.
     omitted: HashSet<i64>,
     progress: Progress,
+    /// The batch, and when the store did not accept it, until it is given again.
+    failed: Option<(Box<Frozen>, Duration)>,
 }
 
 /// What the store has made of a batch.
@@ -125,7 +125,7 @@ impl Outgoing {
     fn sent(&self) -> Option<&Sent> {
         match &self.batch {
             Batch::None | Batch::Weighed | Batch::Noted(_) => None,
-            Batch::Sent(sent) | Batch::Failed(sent, ..) => Some(sent),
+            Batch::Sent(sent) => Some(sent),
         }
     }
 
@@ -222,8 +222,8 @@ impl Outgoing {
         self.updates = 0;
         let (keys, oldest_us) = (std::mem::take(&mut self.keys), self.oldest_us.take());
         let omitted = HashSet::new();
-        let progress = Progress::Awaited;
-        self.batch = Batch::Sent(Sent { before, keys, oldest_us, omitted, progress });
+        let (progress, failed) = (Progress::Awaited, None);
+        self.batch = Batch::Sent(Sent { before, keys, oldest_us, omitted, progress, failed });
     }
 
     /// Tells of a batch about which the store has been silent for long. A source that can be read
@@ -241,16 +241,9 @@ impl Outgoing {
 
     /// Takes out the batch if it is to be written again by now.
     pub(crate) fn again(&mut self, passed: Duration) -> Option<Box<Frozen>> {
-        match std::mem::take(&mut self.batch) {
-            Batch::Failed(sent, frozen, failed) if passed >= failed + RETRY => {
-                self.batch = Batch::Sent(sent);
-                Some(frozen)
-            }
-            other => {
-                self.batch = other;
-                None
-            }
-        }
+        let Batch::Sent(sent) = &mut self.batch else { return None };
+        let is_due = |failed: &mut (_, Duration)| passed >= failed.1 + RETRY;
+        sent.failed.take_if(is_due).map(|(frozen, _)| frozen)
     }
 
     /// The store has answered. True if another daemon has one of the requests: then nothing of the
@@ -308,8 +301,8 @@ impl Outgoing {
         }
         effects.push(Effect::Add(Figure::StoreErrors, 1));
         effects.push(Effect::Trouble(Some(error.to_string())));
-        sent.progress = Progress::Failed;
-        self.batch = Batch::Failed(sent, frozen, now.passed);
+        (sent.progress, sent.failed) = (Progress::Failed, Some((frozen, now.passed)));
+        self.batch = Batch::Sent(sent);
         Ok(false)
     }
 }

@@ -36,12 +36,12 @@ impl Statsd {
 
     /// Goes back to the windows of a record, or to the time before there were any; returns the
     /// position from which on their messages are to be read again, and `None` for another record.
-    pub(crate) fn go_back(&mut self, record: Option<&[u8]>) -> Option<Option<u64>> {
+    pub(crate) fn go_back(&mut self, record: Option<&[u8]>) -> Option<u64> {
         self.gauges.clear();
         self.has_new = false;
         let (windows, book) = self.reader.windows()?;
         let carried = record.map(|record| read_windows(record, book).ok_or(())).transpose().ok()?;
-        let from = carried.as_ref().map(|carried| carried.from);
+        let from = carried.as_ref().map_or(u64::MAX, |carried| carried.from);
         let carried = carried.unwrap_or_default();
         windows.go_back(&carried);
         self.owed = Some(carried.owed);
@@ -54,7 +54,8 @@ impl Statsd {
         if let Some((windows, _)) = self.reader.windows() {
             windows.owe(owed);
         }
-        self.flush(gatherer, true);
+        self.reader.flush();
+        self.give_open(gatherer, true);
     }
 
     /// What must be known to continue the open windows after a batch up to a position, if there ever
@@ -74,18 +75,18 @@ impl Statsd {
         self.give(gatherer, is_known);
     }
 
-    /// Adds the open windows to the head as they are. For windows that `are_known` to the store,
-    /// only the reader learns what it has given.
-    pub(crate) fn flush(&mut self, gatherer: &mut Gatherer, are_known: bool) {
-        self.reader.flush();
-        self.give(gatherer, are_known);
-        self.has_new = false;
+    /// Adds the open windows to the head, and forgets them if they are to be cut.
+    pub(crate) fn flush(&mut self, gatherer: &mut Gatherer, is_cut: bool) {
+        if is_cut {
+            self.reader.cut();
+        } else {
+            self.reader.flush();
+        }
+        self.give_open(gatherer, false);
     }
 
-    /// Adds the open windows to the head, and forgets them.
-    pub(crate) fn cut(&mut self, gatherer: &mut Gatherer) {
-        self.reader.cut();
-        self.give(gatherer, false);
+    fn give_open(&mut self, gatherer: &mut Gatherer, are_known: bool) {
+        self.give(gatherer, are_known);
         self.has_new = false;
     }
 
