@@ -44,21 +44,26 @@ pub struct Refused {
     pub is_repeated: bool,
 }
 
+/// The lines, or elements, of a message.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// All of them.
+    pub lines: u64,
+    /// Those refused.
+    pub refused: RefusalCounts,
+}
+
 /// What becomes of the lines, or elements, of a message.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// All of them, also refused ones.
-    pub(crate) lines: u64,
-    /// Those refused.
-    pub(crate) refused: RefusalCounts,
-    /// The number of the first of these, and why.
+    pub(crate) counted: Counted,
+    pub(crate) refused: Refused,
+    /// The number of the first that was refused, and why.
     pub(crate) first: Option<(u64, Reason)>,
     /// Updates that were accepted.
     pub(crate) updates: u64,
     /// Updates of deltas that were counted before.
     pub(crate) repeated: u64,
-    pub(crate) samples: u64,
-    pub(crate) histograms: u64,
     /// Whether it waits for a batch.
     pub(crate) is_in_head: bool,
 }
@@ -66,7 +71,8 @@ pub(crate) struct Taken {
 impl Taken {
     /// Refuses the line, or the element, of this number, from 1.
     pub(crate) fn refuse(&mut self, number: u64, reason: Reason) {
-        self.refused.add(reason);
+        self.counted.refused.add(reason);
+        self.refused.lines += 1;
         self.first.get_or_insert((number, reason));
     }
 }

@@ -46,7 +46,7 @@ impl Elements {
             // It was checked before it was written to the journal.
             return Ok(());
         }
-        taken.lines = content.elements.len() as u64;
+        taken.counted.lines = content.elements.len() as u64;
         if let Some(gatherer) = &mut gatherer {
             let touched = content.updates.iter().map(|(series, update)| (*series, update.kind));
             if let Some(missing) = gatherer.missing(BOOK.code(), self.messages.book(), touched) {
@@ -68,8 +68,8 @@ impl Elements {
                     taken.updates += new;
                     taken.repeated += element.updates as u64 - new;
                     match element.kind {
-                        ElementKind::Sample => taken.samples += 1,
-                        ElementKind::Histogram => taken.histograms += 1,
+                        ElementKind::Sample => taken.refused.samples += 1,
+                        ElementKind::Histogram => taken.refused.histograms += 1,
                     }
                 }
             }

@@ -8,10 +8,10 @@ use series::Kind;
 use store::{StoreError, Writer};
 
 use crate::alone::Alone;
-use crate::answer::{Message, Refused};
+use crate::answer::{Counted, Message, Refused};
 use crate::behind::Behind;
 use crate::disk::Disk;
-use crate::event::{Counted, Effect, EngineError, Event, Figure, Now, Reply, Wants};
+use crate::event::{Effect, EngineError, Event, Figure, Now, Reply, Wants};
 use crate::gather::{BOOK, Gatherer, Question};
 use crate::intake::Intake;
 use crate::options::EngineOptions;
@@ -401,7 +401,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         if piece.writers.is_empty() {
             effects.push(Effect::Refuse(gatherer.judge(piece.updates)));
         } else if self.alone.add(piece, gatherer, is_settled, effects) {
-            self.outgoing.add_piece(piece.updates.len());
+            self.outgoing.updates += piece.updates.len() as u64;
         } else {
             self.flush();
             effects.push(Effect::Again);
@@ -526,8 +526,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         if taken.repeated > 0 && message.position > self.counted {
             effects.push(Effect::Add(Figure::UpdatesRepeated, taken.repeated));
         }
-        let refused = self.intake.refused(message, &taken);
-        Some((refused, Some(Counted { lines: taken.lines, refused: taken.refused })))
+        Some((taken.refused, Some(taken.counted)))
     }
 
     /// Whether a request was applied before; `None` if the store is to be asked.

@@ -37,7 +37,7 @@ pub struct Gatherer {
     books: Vec<Vec<Known>>,
     selected: usize,
     /// The series in RRD mode.
-    rrds: Rrds,
+    pub(crate) rrds: Rrds,
     /// Series of which nothing is taken, by their numbers in the store, because a slot would overflow.
     full: HashSet<i64>,
     /// Size of what the store has: the head when it was last taken out, and series opened since.
@@ -429,11 +429,6 @@ impl Gatherer {
         frozen.rest.rrd = changes;
         self.bytes_before = self.head.bytes();
         frozen
-    }
-
-    /// The states of series in RRD mode, for [`Gatherer::undo`].
-    pub(crate) fn rrds(&self) -> Rrds {
-        self.rrds.clone()
     }
 
     /// Takes back a batch that was not written, because counts of these series would exceed what is

@@ -103,6 +103,7 @@ impl Intake {
             self.gatherer.head.request(Request { key, at_us: message.arrived.at_us });
             taken.is_in_head = true;
         }
+        self.show(message, &mut taken);
         Ok(taken)
     }
 
@@ -141,19 +142,14 @@ impl Intake {
         Ok(())
     }
 
-    /// What was refused of the latest message, for an answer.
-    pub(crate) fn refused(&self, message: Message<'_>, taken: &Taken) -> Refused {
+    /// Shows the first of the latest message that was refused, for an answer.
+    fn show(&self, message: Message<'_>, taken: &mut Taken) {
         let shown = |number| match message.format {
             Format::Message(_) => self.elements.shown(number),
             _ => shown_line(message.lines, number),
         };
-        Refused {
-            lines: taken.refused.total(),
-            first: taken.first.map(|(number, reason)| (number, shown(number), reason)),
-            samples: taken.samples,
-            histograms: taken.histograms,
-            is_repeated: false,
-        }
+        let first = taken.first.map(|(number, reason)| (number, shown(number), reason));
+        taken.refused.first = first;
     }
 
     /// What of a message that repeats an earlier one cannot be read. It closes windows like any other,
@@ -173,6 +169,7 @@ impl Intake {
             Format::Graphite | Format::Statsd => Ok(()),
         };
         debug_assert!(judged.is_ok(), "only new series of a head are asked for");
-        self.refused(message, &taken)
+        self.show(message, &mut taken);
+        taken.refused
     }
 }

@@ -44,11 +44,11 @@ mod text;
 mod unstored;
 mod upkeep;
 
-pub use answer::{Message, Refused};
+pub use answer::{Counted, Message, Refused};
 pub use clock::{Arrived, Clock, Moment};
 pub use disk::{Disk, Folder};
 pub use engine::Engine;
-pub use event::{Counted, Effect, EngineError, Event, Figure, Now, Reply, Wants};
+pub use event::{Effect, EngineError, Event, Figure, Now, Reply, Wants};
 pub use gather::Gatherer;
 pub use head::{Frozen, Head, Place};
 pub use journal::{Journal, JournalError};

@@ -40,7 +40,7 @@ pub(crate) struct Outgoing {
     batches: Option<Batches>,
     batch: Batch,
     /// The updates of pieces that are in the head.
-    updates: u64,
+    pub(crate) updates: u64,
     /// The requests whose updates are in the head.
     keys: HashSet<Writer>,
     /// When the oldest message arrived that is in the head, in microseconds since the epoch.
@@ -143,11 +143,6 @@ impl Outgoing {
     pub(crate) fn add(&mut self, message: Message<'_>) {
         self.keys.extend(message.key);
         self.oldest_us.get_or_insert(message.arrived.at_us);
-    }
-
-    /// So many updates of a piece are in the head.
-    pub(crate) fn add_piece(&mut self, updates: usize) {
-        self.updates += updates as u64;
     }
 
     /// Whether a batch is to begin.

@@ -20,7 +20,7 @@ pub(crate) fn read_lines(
         let (number, first) = (line.number, line.first);
         // An error would be one of a whole file.
         let Ok(parsed) = reader.read(line, arrival) else { return };
-        taken.lines += u64::from(first);
+        taken.counted.lines += u64::from(first);
         match parsed.reasons.first() {
             Some(reason) => taken.refuse(number, *reason),
             None => keep(number, parsed),

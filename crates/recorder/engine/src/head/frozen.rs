@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 
-use series::{Batch, Delta, Lane, Mark, Point, SlotKey, Spec};
+use series::{Batch, Delta, Lane, Mark, SlotKey, Spec};
 use store::{Changes, LaneChange, Source, Writer};
 
 use super::recent::{Believed, Context, Place, Recent, STREAM_LANE};
@@ -54,7 +54,6 @@ pub(super) struct At {
     mark: Mark,
     /// Number of updates of the log read so far.
     read: usize,
-    before: Option<Point>,
     lane: Lane,
     ended: bool,
 }
@@ -75,11 +74,6 @@ impl Frozen {
             kept.for_each(|(key, delta)| others.add(*key, *delta));
             *batch = others;
         }
-    }
-
-    /// Whether there is nothing to write.
-    pub fn is_empty(&self) -> bool {
-        self.written.is_empty() && self.rest.is_empty() && self.claims.is_empty()
     }
 
     /// Computes the batch again from these lanes, by series and lane, which another writer has
@@ -175,15 +169,13 @@ impl Frozen {
             Recent::Points { log, known, forgotten, late: None } => {
                 let mut points = log.points_from(at.mark);
                 if at.read == 0 {
-                    let known: Vec<Point> = points.by_ref().take(*known).collect();
-                    at.before = known.last().copied();
-                    at.read = known.len();
-                    at.lane = Lane::remembering(known, *forgotten);
+                    at.lane = Lane::remembering(points.by_ref().take(*known), *forgotten);
+                    at.read = *known;
                 }
-                let before = &mut at.before;
+                let mut before = at.lane.newest().copied();
                 let follow = points.by_ref().take(room).inspect(|point| {
                     let _ = Lane::follow(spec, before.as_ref(), point, &mut sink);
-                    *before = Some(*point);
+                    before = Some(*point);
                     added += 1;
                 });
                 at.lane = Lane::followed(std::mem::take(&mut at.lane), spec, follow);
