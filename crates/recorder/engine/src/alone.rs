@@ -46,7 +46,7 @@ impl Alone {
             }
             Alone::None => *self = Alone::Waits(HashSet::new()),
             Alone::Waits(mut refused) if is_settled => {
-                let rrds = gatherer.rrds();
+                let rrds = gatherer.rrds.clone();
                 let more = add(gatherer, &refused);
                 // A line that was refused and kept stays refused.
                 refused.extend(more.iter().map(|(place, _)| *place));

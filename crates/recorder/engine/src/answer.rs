@@ -1,6 +1,6 @@
 //! Messages, and what becomes of them.
 
-use formats::{Arrival, Reason};
+use formats::{Arrival, Reason, RefusalCounts};
 use store::Writer;
 
 use crate::clock::Arrived;
@@ -44,16 +44,35 @@ pub struct Refused {
     pub is_repeated: bool,
 }
 
-/// What was accepted of a message.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Accepted {
-    /// All its lines or elements, also refused ones.
-    pub(crate) lines: u64,
+/// The lines, or elements, of a message.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// All of them.
+    pub lines: u64,
+    /// Those refused.
+    pub refused: RefusalCounts,
+}
+
+/// What becomes of the lines, or elements, of a message.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) counted: Counted,
+    pub(crate) refused: Refused,
+    /// The number of the first that was refused, and why.
+    pub(crate) first: Option<(u64, Reason)>,
+    /// Updates that were accepted.
     pub(crate) updates: u64,
     /// Updates of deltas that were counted before.
     pub(crate) repeated: u64,
-    pub(crate) samples: u64,
-    pub(crate) histograms: u64,
     /// Whether it waits for a batch.
     pub(crate) is_in_head: bool,
+}
+
+impl Taken {
+    /// Refuses the line, or the element, of this number, from 1.
+    pub(crate) fn refuse(&mut self, number: u64, reason: Reason) {
+        self.counted.refused.add(reason);
+        self.refused.lines += 1;
+        self.first.get_or_insert((number, reason));
+    }
 }

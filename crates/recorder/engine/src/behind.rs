@@ -24,7 +24,7 @@ pub(crate) struct Behind<S> {
     /// The position of the last message of each run, and who has sent it.
     runs: VecDeque<(u64, S)>,
     /// Bytes that were applied since messages were looked at.
-    bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl<S: PartialEq> Behind<S> {
@@ -44,11 +44,6 @@ impl<S: PartialEq> Behind<S> {
         self.bytes >= AT_A_TIME
     }
 
-    /// Messages were looked at.
-    pub(crate) fn looked(&mut self) {
-        self.bytes = 0;
-    }
-
     /// Adds a message.
     pub(crate) fn add(&mut self, position: u64, arrival_us: i64, sender: S) {
         self.upto = position;
@@ -57,11 +52,6 @@ impl<S: PartialEq> Behind<S> {
             Some((last, known)) if *known == sender => *last = position,
             _ => self.runs.push_back((position, sender)),
         }
-    }
-
-    /// The record at a position, of so many bytes, was applied.
-    pub(crate) fn applied(&mut self, bytes: usize) {
-        self.bytes += bytes;
     }
 
     /// Who sent the message at a position.

@@ -1,7 +1,8 @@
 //! The disk, as far as the journal needs it: one folder of files that grow at their ends.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// A folder of files, by name.
@@ -50,8 +51,8 @@ pub trait Disk {
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    writing: Option<(String, File)>,
-    reading: Option<(String, File)>,
+    /// The file that was last read or written.
+    open: Option<(String, File)>,
     /// Held so that no other process writes.
     _lock: Option<File>,
 }
@@ -62,7 +63,7 @@ const LOCK: &str = "lock";
 impl Folder {
     /// A folder that is only read.
     pub fn new(path: &Path) -> Folder {
-        Folder { path: path.to_owned(), writing: None, reading: None, _lock: None }
+        Folder { path: path.to_owned(), open: None, _lock: None }
     }
 
     /// A folder to write to, created if necessary; `None` if another process writes to it.
@@ -78,18 +79,17 @@ impl Folder {
         Ok(is_free.then(|| Folder { _lock: Some(lock), ..Folder::new(path) }))
     }
 
-    fn writing(&mut self, name: &str) -> io::Result<&mut File> {
-        let file = match self.writing.take() {
+    /// Opens a file to read it and to append to it.
+    fn open(&mut self, name: &str) -> io::Result<&mut File> {
+        let file = match self.open.take() {
             Some((known, file)) if known == name => file,
-            _ => OpenOptions::new().append(true).open(self.path.join(name))?,
+            _ => OpenOptions::new().read(true).append(true).open(self.path.join(name))?,
         };
-        Ok(&mut self.writing.insert((name.to_owned(), file)).1)
+        Ok(&mut self.open.insert((name.to_owned(), file)).1)
     }
 
-    /// Forgets the open files with a name.
     fn forget(&mut self, name: &str) {
-        self.writing.take_if(|(known, _)| known == name);
-        self.reading.take_if(|(known, _)| known == name);
+        self.open.take_if(|(known, _)| known == name);
     }
 }
 
@@ -109,14 +109,7 @@ impl Disk for Folder {
     }
 
     fn read(&mut self, name: &str, offset: u64, to: &mut [u8]) -> io::Result<usize> {
-        let mut file = match self.reading.take() {
-            Some((known, file)) if known == name => file,
-            _ => File::open(self.path.join(name))?,
-        };
-        file.seek(SeekFrom::Start(offset))?;
-        let read = file.read(to);
-        self.reading = Some((name.to_owned(), file));
-        read
+        self.open(name)?.read_at(to, offset)
     }
 
     fn create(&mut self, name: &str) -> io::Result<()> {
@@ -125,15 +118,15 @@ impl Disk for Folder {
     }
 
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.writing(name)?.write_all(bytes)
+        self.open(name)?.write_all(bytes)
     }
 
     fn truncate(&mut self, name: &str, length: u64) -> io::Result<()> {
-        self.writing(name)?.set_len(length)
+        self.open(name)?.set_len(length)
     }
 
     fn sync(&mut self, name: &str) -> io::Result<()> {
-        self.writing(name)?.sync_data()
+        self.open(name)?.sync_data()
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {

@@ -5,22 +5,31 @@ use std::time::Duration;
 
 use formats::{Book, Series};
 use series::Kind;
-use store::Writer;
+use store::{StoreError, Writer};
 
 use crate::alone::Alone;
-use crate::answer::{Message, Refused};
+use crate::answer::{Counted, Message, Refused};
 use crate::behind::Behind;
 use crate::disk::Disk;
-use crate::event::{Counted, Effect, EngineError, Event, Figure, Now, Reply, Wants};
+use crate::event::{Effect, EngineError, Event, Figure, Now, Reply, Wants};
 use crate::gather::{BOOK, Gatherer, Question};
-use crate::intake::{Intake, Taken};
+use crate::intake::Intake;
 use crate::options::EngineOptions;
 use crate::outgoing::{Outgoing, RETRY, SILENCE_MAX, SILENT, TICK};
 use crate::placed::Piece;
 use crate::record::Record;
-use crate::session::{Batches, Session};
-use crate::state::{Asking, Goal, LastBatch, Load, Pace, State, Stop};
+use crate::session::Session;
+use crate::state::{Asking, Goal, LastBatch, Pace, Stop};
 use crate::upkeep::Upkeep;
+
+/// How long to wait for the numbers of new series, until senders are answered without them.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The same while messages wait already.
+const BRIEFLY: Duration = Duration::from_millis(100);
+
+/// How long the head may be full, until messages wait in the journal instead of with their senders.
+const FULL_MAX: Duration = Duration::from_secs(10);
 
 /// How long a last batch may take at the end.
 const LAST_BATCH: Duration = Duration::from_secs(60);
@@ -29,13 +38,14 @@ const LAST_BATCH: Duration = Duration::from_secs(60);
 /// store: an executor tells it what happens, and does what it wants.
 ///
 /// ```text
-///  Open: Behind ⇄ AtOnce ⇄ Full   and   Follow ─→ Serve ⇄ HandOver ─→ Ended
-///                                                   └──→ Stop ─────↗
+///  Pace: Behind ⇄ AtOnce ⇄ Full   and   Goal: Follow ─→ Serve ⇄ HandOver ─→ Ended
+///                                                         └──→ Stop ─────↗
 /// ```
 #[derive(Debug)]
 pub struct Engine<S> {
     options: EngineOptions,
-    state: State<S>,
+    pace: Pace<S>,
+    goal: Goal,
     asking: Asking,
     intake: Intake,
     outgoing: Outgoing,
@@ -66,14 +76,15 @@ impl<S: Clone + PartialEq> Engine<S> {
         session: &Session<impl Disk>,
         now: Now,
     ) -> Result<Engine<S>, EngineError> {
-        let Session { journal, batches, windows, .. } = session;
+        let Session { journal, batches, .. } = session;
         let mut engine = Engine {
-            state: State::Open(Pace::Behind(Behind::new(journal.last())), Goal::Follow),
+            pace: Pace::Behind(Behind::new(journal.last())),
+            goal: Goal::Follow,
             outgoing: Outgoing::new(Some(batches.clone()), now.passed),
             replayed: journal.last(),
             ..Engine::of_pieces(options, lane, now)
         };
-        engine.go_back(windows.as_deref(), journal.first())?;
+        engine.go_back(journal.first())?;
         Ok(engine)
     }
 
@@ -81,12 +92,13 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// number. Without a journal there is nothing to go back to: an error of the store ends it.
     pub fn of_pieces(options: EngineOptions, lane: i32, now: Now) -> Engine<S> {
         Engine {
-            state: State::Open(Pace::AtOnce, Goal::Serve),
+            pace: Pace::AtOnce,
+            goal: Goal::Serve,
             asking: Asking::Nothing,
             intake: Intake::new(options.updates.clone(), lane),
             outgoing: Outgoing::new(None, now.passed),
             alone: Alone::None,
-            upkeep: Upkeep::default(),
+            upkeep: Upkeep::Rests(Duration::ZERO),
             applied: 0,
             noted: 0..=0,
             replayed: 0,
@@ -103,21 +115,25 @@ impl<S: Clone + PartialEq> Engine<S> {
 
     /// Whether messages must wait with their senders.
     pub fn is_full(&self) -> bool {
-        match &self.state {
-            State::Open(Pace::Full(_), _) => true,
-            state => state.behind().is_some_and(Behind::is_full),
+        match &self.pace {
+            Pace::AtOnce => false,
+            Pace::Full(_) => true,
+            Pace::Behind(behind) => behind.is_full(),
         }
     }
 
     /// Whether messages wait in the journal.
     pub fn is_behind(&self) -> bool {
-        self.state.behind().is_some()
+        matches!(self.pace, Pace::Behind(_))
     }
 
     /// When the oldest message arrived that the store does not have, in microseconds since the epoch.
     pub fn oldest_us(&self) -> Option<i64> {
-        let behind_us = || self.state.behind().and_then(|behind| behind.oldest_us);
-        self.outgoing.oldest_us().or_else(behind_us)
+        let behind_us = match &self.pace {
+            Pace::Behind(behind) => behind.oldest_us,
+            _ => None,
+        };
+        self.outgoing.oldest_us().or(behind_us)
     }
 
     /// Approximate memory of updates that wait to be written.
@@ -138,16 +154,13 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// What comes next.
     pub fn wants(&self) -> Wants {
         let (after, pause) = (self.applied, Wants::Reply(TICK));
-        if self.outgoing.waits_for_journal() {
-            return pause;
-        }
-        match (&self.state, &self.asking) {
-            (State::Ended, _) => Wants::Nothing,
+        match (&self.goal, &self.asking) {
+            (Goal::Ended, _) => Wants::Nothing,
             (_, Asking::Asked(_)) => pause,
-            (State::Open(pace, goal), asking) => {
-                let hears = !matches!(pace, Pace::Full(_))
+            (goal, asking) => {
+                let hears = !matches!(self.pace, Pace::Full(_))
                     && matches!(goal, Goal::Serve | Goal::HandOver(_));
-                let limit = match pace {
+                let limit = match &self.pace {
                     Pace::Behind(behind)
                         if behind.upto > after && !asking.is_pending() && !self.is_head_full() =>
                     {
@@ -179,19 +192,14 @@ impl<S: Clone + PartialEq> Engine<S> {
             Event::Record { position, bytes } => self.record(position, bytes, now, effects)?,
             Event::Find(book, series) => self.find(book, series, now, effects),
             Event::Piece(piece) => self.piece(piece, effects),
-            Event::Flush => self.state.flush(),
-            Event::Store(Reply::Found(found)) => match found {
-                Ok(found) => {
-                    self.intake.gatherer.keep(found);
-                    self.answered(Asking::Nothing, effects);
-                }
-                Err(error) if !self.has_journal() => return Err(error.into()),
-                Err(error) => self.unanswered(error.to_string(), now, effects),
-            },
-            Event::Store(Reply::Known(key, known)) => match known {
-                Ok(is_known) => self.answered(Asking::Told(key, is_known), effects),
-                Err(error) => self.unanswered(error.to_string(), now, effects),
-            },
+            Event::Flush => self.flush(),
+            Event::Store(Reply::Found(found)) => {
+                let kept = found.map(|found| self.intake.gatherer.keep(found));
+                self.answered(kept.map(|()| Asking::Nothing), now, effects)?;
+            }
+            Event::Store(Reply::Known(key, known)) => {
+                self.answered(known.map(|is_known| Asking::Told(key, is_known)), now, effects)?;
+            }
             Event::Store(Reply::Written(result)) => {
                 let (intake, alone) = (&mut self.intake, &mut self.alone);
                 if self.outgoing.written(result, intake, alone, now, effects)? {
@@ -199,7 +207,6 @@ impl<S: Clone + PartialEq> Engine<S> {
                 }
             }
             Event::Store(Reply::Maintained(is_partial)) => self.upkeep.ended(is_partial),
-            Event::Weighed(_) if !self.outgoing.waits_for_journal() => {}
             Event::Weighed(bytes) => {
                 // If open windows alone keep half of a full journal, they are cut, because their
                 // lines are needed no more then.
@@ -209,24 +216,36 @@ impl<S: Clone + PartialEq> Engine<S> {
                 let is_sent = self.outgoing.noted(noted.is_some(), &mut self.intake, effects);
                 self.noted(noted);
                 if is_sent
-                    && let State::Open(Pace::AtOnce | Pace::Full(_), Goal::Stop(stop)) =
-                        &mut self.state
+                    && !self.is_behind()
+                    && let Goal::Stop(stop) = &mut self.goal
                 {
                     *stop = Stop::Writing(now.passed + LAST_BATCH);
                 }
             }
             Event::Tried(noted) => self.noted(noted),
             Event::FileStarted(upto) => {
-                if let State::Open(_, Goal::HandOver(batch @ LastBatch::Wanted)) = &mut self.state {
+                if let Goal::HandOver(batch @ LastBatch::Wanted) = &mut self.goal {
                     *batch = LastBatch::Upto(upto);
                     self.write_last(now, effects);
                 }
             }
-            Event::HandOver => self.state.hand_over(),
-            Event::KeepOn => self.state.keep_on(),
-            Event::Stop => self.state.stop(now.passed + LAST_BATCH, self.applied),
+            Event::HandOver => {
+                if let Goal::Serve = self.goal {
+                    self.goal = Goal::HandOver(LastBatch::Wanted);
+                }
+            }
+            Event::KeepOn => {
+                if let Goal::HandOver(_) = self.goal {
+                    self.goal = Goal::Serve;
+                }
+            }
+            Event::Stop => match self.goal {
+                // The successor reads the rest from the journal.
+                Goal::HandOver(_) | Goal::Ended => self.end(),
+                _ => self.drain_again(now),
+            },
         }
-        let refused = self.intake.take_refused_windows();
+        let refused = std::mem::take(&mut self.intake.statsd.refused);
         if refused > 0 {
             effects.push(Effect::Add(Figure::WindowsRefused, refused));
         }
@@ -235,10 +254,11 @@ impl<S: Clone + PartialEq> Engine<S> {
 
     /// Goes back to what the store has, as far as the journal has records from `first` on. Of what
     /// is in batches, only the lines of open windows are read again.
-    fn go_back(&mut self, windows: Option<&[u8]>, first: u64) -> Result<(), EngineError> {
+    fn go_back(&mut self, first: u64) -> Result<(), EngineError> {
+        let windows = self.outgoing.batches().and_then(|batches| batches.windows.as_deref());
         let from = self.intake.go_back(windows).ok_or(EngineError::Record)?;
         let upto = self.outgoing.upto();
-        self.applied = from.unwrap_or(u64::MAX).max(first).saturating_sub(1).min(upto);
+        self.applied = from.max(first).saturating_sub(1).min(upto);
         self.resume();
         Ok(())
     }
@@ -246,7 +266,7 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// Continues the open windows, once everything is read again that the store has.
     fn resume(&mut self) {
         if self.has_resumed() {
-            self.intake.resume_windows();
+            self.intake.statsd.resume(&mut self.intake.gatherer);
         }
     }
 
@@ -254,13 +274,14 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// read from the journal again, without that request.
     fn overtaken(&mut self, now: Now) -> Result<(), EngineError> {
         self.counted = self.counted.max(self.applied);
-        self.state.fall_behind(self.applied);
-        self.state.drain_again(now.passed + LAST_BATCH, self.applied);
+        self.fall_behind();
+        if let Goal::Stop(_) = self.goal {
+            self.drain_again(now);
+        }
         if let Asking::Told(..) = self.asking {
             self.asking = Asking::Nothing;
         }
-        let windows = self.outgoing.batches().and_then(Batches::windows).map(<[u8]>::to_vec);
-        self.go_back(windows.as_deref(), 0)
+        self.go_back(0)
     }
 
     /// Looks at the time.
@@ -268,24 +289,16 @@ impl<S: Clone + PartialEq> Engine<S> {
         self.look_at_question(now, effects);
         self.outgoing.notice_silence(now.passed, effects);
         effects.extend(self.outgoing.again(now.passed).map(Effect::Write));
-        let load = Load {
-            applied: self.applied,
-            is_head_full: self.is_head_full() && !self.outgoing.is_idle(),
-            is_store_failing: self.outgoing.is_failing(),
-            is_asking: self.asking.is_pending(),
-            has_journal: self.has_journal(),
-        };
-        self.state.keep_pace(now.passed, load);
+        self.keep_pace(now.passed);
         if now.is_journal_failing && now.passed.saturating_sub(self.tried) >= RETRY {
             self.tried = now.passed;
             effects.extend(self.outgoing.batches().cloned().map(Effect::TryJournal));
         }
         let is_troubled = self.outgoing.is_failing();
-        let State::Open(_, goal) = &mut self.state else { return Ok(()) };
-        match goal {
+        match &self.goal {
             Goal::Follow => {
                 if is_troubled || self.asking.is_late() {
-                    *goal = Goal::Serve;
+                    self.goal = Goal::Serve;
                 }
                 self.write_due(now, effects);
             }
@@ -294,7 +307,7 @@ impl<S: Clone + PartialEq> Engine<S> {
                 self.maintain(now, effects);
             }
             Goal::Flush if !self.outgoing.is_idle() => {}
-            Goal::Flush if self.intake.is_empty() => *goal = Goal::Serve,
+            Goal::Flush if self.intake.is_empty() => self.goal = Goal::Serve,
             Goal::Flush => self.begin(now, effects),
             Goal::HandOver(LastBatch::Wanted) if self.outgoing.is_idle() => {
                 effects.push(Effect::StartFile);
@@ -304,27 +317,64 @@ impl<S: Clone + PartialEq> Engine<S> {
                 self.maintain(now, effects);
             }
             Goal::Stop(Stop::Draining(..)) => self.drain(now, effects)?,
-            Goal::Stop(Stop::Writing(_)) if self.outgoing.is_idle() => self.end(effects),
+            Goal::Stop(Stop::Writing(_)) if self.outgoing.is_idle() => self.shorten(effects),
             // A store that fails now may be gone for long, and the journal has everything.
             Goal::Stop(Stop::Writing(until))
                 if self.outgoing.has_failed() || is_troubled && now.passed > *until =>
             {
                 return Err(EngineError::Unwritten);
             }
-            Goal::Stop(Stop::Writing(_)) => {}
+            Goal::Stop(Stop::Writing(_)) | Goal::Ended => {}
         }
         Ok(())
     }
 
+    /// Decides whether messages wait from now on, and where.
+    fn keep_pace(&mut self, passed: Duration) {
+        let is_head_full = self.is_head_full() && !self.outgoing.is_idle();
+        let is_failing = self.outgoing.is_failing();
+        match &mut self.pace {
+            Pace::Behind(behind) if behind.upto <= self.applied && !self.asking.is_pending() => {
+                self.pace = Pace::AtOnce;
+            }
+            Pace::Behind(behind) => behind.bytes = 0,
+            Pace::AtOnce | Pace::Full(_) => {}
+        }
+        match self.pace {
+            Pace::AtOnce | Pace::Full(_) if !is_head_full => self.pace = Pace::AtOnce,
+            Pace::AtOnce if !is_failing => self.pace = Pace::Full(passed),
+            Pace::Full(_) if !self.has_journal() => {}
+            Pace::Full(since) if !is_failing && passed.saturating_sub(since) < FULL_MAX => {}
+            _ => self.fall_behind(),
+        }
+    }
+
+    /// From now on messages wait in the journal, from the last one on that was applied.
+    fn fall_behind(&mut self) {
+        if !self.is_behind() {
+            self.pace = Pace::Behind(Behind::new(self.applied));
+        }
+    }
+
+    /// Everything is to be written before more is added.
+    fn flush(&mut self) {
+        if let Goal::Serve = self.goal {
+            self.goal = Goal::Flush;
+        }
+    }
+
     /// Looks how long the store has been silent about a question.
     fn look_at_question(&mut self, now: Now, effects: &mut Effects<S>) {
+        let patience = match self.goal {
+            Goal::Serve | Goal::HandOver(_) | Goal::Stop(_) if self.is_behind() => BRIEFLY,
+            _ => PATIENCE,
+        };
         match self.asking {
             Asking::Asked(since)
-                if self.has_journal()
-                    && now.passed.saturating_sub(since) > self.state.patience() =>
+                if self.has_journal() && now.passed.saturating_sub(since) > patience =>
             {
                 self.asking = Asking::Overdue(since);
-                self.state.fall_behind(self.applied);
+                self.fall_behind();
             }
             Asking::Overdue(since) if now.passed.saturating_sub(since) >= SILENCE_MAX => {
                 effects.push(Effect::Trouble(Some(SILENT.to_owned())));
@@ -351,16 +401,16 @@ impl<S: Clone + PartialEq> Engine<S> {
         if piece.writers.is_empty() {
             effects.push(Effect::Refuse(gatherer.judge(piece.updates)));
         } else if self.alone.add(piece, gatherer, is_settled, effects) {
-            self.outgoing.add_piece(piece.updates.len());
+            self.outgoing.updates += piece.updates.len() as u64;
         } else {
-            self.state.flush();
+            self.flush();
             effects.push(Effect::Again);
         }
     }
 
     /// Applies a message, or leaves it in the journal.
     fn message(&mut self, message: Message<'_>, sender: &S, now: Now, effects: &mut Effects<S>) {
-        if let State::Open(Pace::Behind(behind), _) = &mut self.state {
+        if let Pace::Behind(behind) = &mut self.pace {
             behind.add(message.position, message.arrived.at_us, sender.clone());
             effects.push(Effect::Answer(self.intake.judge(message), None));
             return;
@@ -389,7 +439,7 @@ impl<S: Clone + PartialEq> Engine<S> {
             }
             Record::Windows { .. } | Record::Batch { .. } => None,
         };
-        let State::Open(Pace::Behind(behind), _) = &mut self.state else { return Ok(()) };
+        let Pace::Behind(behind) = &mut self.pace else { return Ok(()) };
         match message {
             Some(message) if position <= self.outgoing.upto() => {
                 if let Err(question) = self.intake.again(message) {
@@ -409,13 +459,13 @@ impl<S: Clone + PartialEq> Engine<S> {
             None => {}
         }
         self.applied = position;
-        if let State::Open(pace @ Pace::Behind(_), goal) = &mut self.state {
-            match pace {
-                Pace::Behind(behind) if position < behind.upto => behind.applied(bytes.len()),
-                _ => *pace = Pace::AtOnce,
-            }
-            if matches!((&*pace, &*goal), (Pace::AtOnce, Goal::Follow)) {
-                *goal = Goal::Serve;
+        match &mut self.pace {
+            Pace::Behind(behind) if position < behind.upto => behind.bytes += bytes.len(),
+            _ => {
+                self.pace = Pace::AtOnce;
+                if let Goal::Follow = self.goal {
+                    self.goal = Goal::Serve;
+                }
             }
         }
         self.resume();
@@ -429,7 +479,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         }
         if position <= self.replayed {
             effects.push(Effect::Add(Figure::JournalReplayed, 1));
-        } else if let State::Open(Pace::Behind(behind), _) = &mut self.state {
+        } else if let Pace::Behind(behind) = &mut self.pace {
             let sender = behind.sender(position).cloned();
             effects.extend(sender.zip(counted).map(|(s, counted)| Effect::Count(s, counted)));
         }
@@ -460,23 +510,23 @@ impl<S: Clone + PartialEq> Engine<S> {
                 Some(false) => {}
             }
         }
-        let Taken { accepted, counts, refused } = match self.intake.take(message) {
+        let taken = match self.intake.take(message) {
             Ok(taken) => taken,
             Err(question) => {
                 self.ask(question, now, effects);
                 return None;
             }
         };
-        if accepted.is_in_head {
+        if taken.is_in_head {
             self.outgoing.add(message);
         }
-        if accepted.updates > 0 && message.position > self.counted {
-            effects.push(Effect::Add(Figure::Updates, accepted.updates));
+        if taken.updates > 0 && message.position > self.counted {
+            effects.push(Effect::Add(Figure::Updates, taken.updates));
         }
-        if accepted.repeated > 0 && message.position > self.counted {
-            effects.push(Effect::Add(Figure::UpdatesRepeated, accepted.repeated));
+        if taken.repeated > 0 && message.position > self.counted {
+            effects.push(Effect::Add(Figure::UpdatesRepeated, taken.repeated));
         }
-        Some((refused, Some(Counted { lines: accepted.lines, refused: counts })))
+        Some((taken.refused, Some(taken.counted)))
     }
 
     /// Whether a request was applied before; `None` if the store is to be asked.
@@ -496,20 +546,29 @@ impl<S: Clone + PartialEq> Engine<S> {
         effects.push(Effect::AskSeries(question));
     }
 
-    /// The store has answered a question.
-    fn answered(&mut self, asking: Asking, effects: &mut Effects<S>) {
-        self.asking = asking;
-        if self.outgoing.is_idle() {
-            effects.push(Effect::Trouble(None));
+    /// The store has answered a question, or could not be asked.
+    fn answered(
+        &mut self,
+        answer: Result<Asking, StoreError>,
+        now: Now,
+        effects: &mut Effects<S>,
+    ) -> Result<(), EngineError> {
+        match answer {
+            Ok(asking) => {
+                self.asking = asking;
+                if self.outgoing.is_idle() {
+                    effects.push(Effect::Trouble(None));
+                }
+            }
+            Err(error) if !self.has_journal() => return Err(error.into()),
+            Err(error) => {
+                self.asking = Asking::Failed(now.passed + RETRY);
+                effects.push(Effect::Add(Figure::StoreErrors, 1));
+                effects.push(Effect::Trouble(Some(error.to_string())));
+                self.fall_behind();
+            }
         }
-    }
-
-    /// The store could not be asked.
-    fn unanswered(&mut self, error: String, now: Now, effects: &mut Effects<S>) {
-        self.asking = Asking::Failed(now.passed + RETRY);
-        effects.push(Effect::Add(Figure::StoreErrors, 1));
-        effects.push(Effect::Trouble(Some(error)));
-        self.state.fall_behind(self.applied);
+        Ok(())
     }
 
     /// Whether everything is read again that the store has.
@@ -545,7 +604,7 @@ impl<S: Clone + PartialEq> Engine<S> {
     fn write_last(&mut self, now: Now, effects: &mut Effects<S>) {
         let can_begin = self.outgoing.is_idle() && self.has_resumed();
         let applied = self.applied_upto();
-        let State::Open(_, Goal::HandOver(batch)) = &mut self.state else { return };
+        let Goal::HandOver(batch) = &mut self.goal else { return };
         if let LastBatch::Upto(upto) = *batch
             && self.outgoing.is_idle()
             && self.outgoing.upto() >= upto
@@ -586,10 +645,8 @@ impl<S: Clone + PartialEq> Engine<S> {
 
     /// Writes what remains.
     fn drain(&mut self, now: Now, effects: &mut Effects<S>) -> Result<(), EngineError> {
-        let is_behind = self.state.behind().is_some();
-        let State::Open(_, Goal::Stop(Stop::Draining(until, applied))) = &mut self.state else {
-            return Ok(());
-        };
+        let is_behind = self.is_behind();
+        let Goal::Stop(Stop::Draining(until, applied)) = &mut self.goal else { return Ok(()) };
         if *applied != self.applied {
             // It is slow, but it answers.
             (*until, *applied) = (now.passed + LAST_BATCH, self.applied);
@@ -602,16 +659,26 @@ impl<S: Clone + PartialEq> Engine<S> {
         if is_behind || !self.outgoing.is_idle() {
             self.write_due(now, effects);
         } else if self.intake.is_empty() {
-            self.end(effects);
+            self.shorten(effects);
         } else {
             self.begin(now, effects);
         }
         Ok(())
     }
 
-    fn end(&mut self, effects: &mut Effects<S>) {
+    /// From now on, what waits is applied and written.
+    fn drain_again(&mut self, now: Now) {
+        self.goal = Goal::Stop(Stop::Draining(now.passed + LAST_BATCH, self.applied));
+    }
+
+    /// Ends, because everything is written.
+    fn shorten(&mut self, effects: &mut Effects<S>) {
         effects.extend(self.outgoing.batches().cloned().map(Effect::Shorten));
-        self.state = State::Ended;
+        self.end();
+    }
+
+    fn end(&mut self) {
+        (self.pace, self.goal) = (Pace::AtOnce, Goal::Ended);
     }
 }
 
@@ -633,7 +700,7 @@ mod tests {
         let mut engine = Engine::of_pieces(options, 0, Now::default());
         let mut behind = Behind::new(0);
         (1..=RUNS_MAX as u64).for_each(|position| behind.add(position, 1, position % 2));
-        engine.state = State::Open(Pace::Behind(behind), Goal::Serve);
+        engine.pace = Pace::Behind(behind);
         engine.asking = Asking::Failed(Duration::MAX);
         assert!(engine.is_full(), "senders are to wait");
         assert_eq!(engine.wants(), Wants::Message(TICK), "the end comes in place of a message");

@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use formats::{Book, Reason, RefusalCounts, Series};
+use formats::{Book, Reason, Series};
 use series::Kind;
 use store::{StoreError, Writer};
 
-use crate::answer::{Message, Refused};
+use crate::answer::{Counted, Message, Refused};
 use crate::gather::{Found, Question};
 use crate::head::Frozen;
 use crate::placed::Piece;
@@ -133,15 +133,6 @@ pub enum Effect<S> {
     Trouble(Option<String>),
     /// A successor has little to read.
     Flushed,
-}
-
-/// The lines, or elements, of a message.
-#[derive(Clone, Debug)]
-pub struct Counted {
-    /// All of them.
-    pub lines: u64,
-    /// Those refused.
-    pub refused: RefusalCounts,
 }
 
 /// Figures about the engine.

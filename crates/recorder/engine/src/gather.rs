@@ -37,7 +37,7 @@ pub struct Gatherer {
     books: Vec<Vec<Known>>,
     selected: usize,
     /// The series in RRD mode.
-    rrds: Rrds,
+    pub(crate) rrds: Rrds,
     /// Series of which nothing is taken, by their numbers in the store, because a slot would overflow.
     full: HashSet<i64>,
     /// Size of what the store has: the head when it was last taken out, and series opened since.
@@ -69,25 +69,15 @@ pub struct Question {
 #[derive(Debug)]
 pub struct Found {
     book: usize,
-    /// Each series of the book, and whether it is to have RRDtool's semantics.
-    asked: Vec<(formats::Series, bool)>,
-    /// The series, or why a store has not made them.
-    pub made: Vec<Result<Series, NotMade>>,
+    /// Each series of the book, or why nothing is taken of it.
+    pub made: Vec<(formats::Series, Result<Series, Reason>)>,
+    /// The first series that has RRDtool's semantics and should not, or the other way round. Those
+    /// are refused.
+    pub of_other_mode: Option<Box<Series>>,
     /// Those of the series that are made.
     lanes: Vec<Lane>,
     /// RRDtool's states, by the series' numbers in the store.
     rrds: HashMap<i64, Option<rrd::State>>,
-}
-
-impl Found {
-    /// The first series that has RRDtool's semantics and should not, or the other way round.
-    pub fn of_other_mode(&self) -> Option<&Series> {
-        let made = self.asked.iter().zip(self.made.iter());
-        made.filter_map(|((_, in_rrd_mode), made)| {
-            made.as_ref().ok().filter(|series| series.rrd.is_some() != *in_rrd_mode)
-        })
-        .next()
-    }
 }
 
 impl Question {
@@ -106,30 +96,41 @@ impl Question {
     /// Those of the store.
     pub fn ask(self, store: &mut dyn Store) -> Result<Found, StoreError> {
         let Question { book, wanted, limit, lane } = self;
-        let asked = wanted.iter().map(|(series, wanted)| (*series, wanted.rrd.is_some()));
-        let asked = asked.collect();
-        let wanted: Vec<NewSeries> = wanted.into_iter().map(|(_, wanted)| wanted).collect();
-        let made = store.series(&wanted, &limit)?;
-        let mut each = wanted.iter().zip(&made);
-        if let Some((wanted, _)) = each.find(|(_, made)| **made == Err(NotMade::NoRetention)) {
-            return Err(StoreError::NoRetention(wanted.spec.step.us()));
+        let (numbers, wanted): (Vec<_>, Vec<_>) = wanted.into_iter().unzip();
+        let (mut made, mut of_other_mode) = (Vec::with_capacity(wanted.len()), None);
+        let found = store.series(&wanted, &limit)?;
+        for ((number, wanted), found) in numbers.into_iter().zip(wanted).zip(found) {
+            let found = match found {
+                Ok(series) if series.rrd.is_some() != wanted.rrd.is_some() => {
+                    of_other_mode.get_or_insert_with(|| Box::new(series));
+                    Err(Malformed::OtherMode.into())
+                }
+                Ok(series) => Ok(series),
+                Err(NotMade::NoRetention) => {
+                    return Err(StoreError::NoRetention(wanted.spec.step.us()));
+                }
+                Err(NotMade::TooMany) => Err(Malformed::TooManySeries.into()),
+                Err(NotMade::TooLong) => Err(Malformed::NameTooLong.into()),
+                Err(NotMade::Name) => Err(Malformed::EmptyName.into()),
+            };
+            made.push((number, found));
         }
         let lane_of = |kind: Kind| match kind {
             Kind::Count | Kind::Level => STREAM_LANE,
             _ => lane,
         };
-        let found = || made.iter().flatten();
-        let wanted: Vec<(i64, i32)> =
+        let found = || made.iter().flat_map(|(_, made)| made);
+        let with_lanes: Vec<(i64, i32)> =
             found().map(|series| (series.id, lane_of(series.spec.kind))).collect();
-        let lanes = match wanted.is_empty() {
+        let lanes = match with_lanes.is_empty() {
             true => Vec::new(),
-            false => store.lane_states(&wanted)?,
+            false => store.lane_states(&with_lanes)?,
         };
         let mut rrds = HashMap::new();
         for series in found().filter(|series| series.rrd.is_some()) {
             rrds.insert(series.id, store.rrd(series.id)?.map(|rrd| rrd.state().clone()));
         }
-        Ok(Found { book, asked, made, lanes, rrds })
+        Ok(Found { book, made, of_other_mode, lanes, rrds })
     }
 }
 
@@ -194,19 +195,15 @@ impl Gatherer {
         Question { book, wanted, limit: self.options.series, lane: self.lane }
     }
 
-    /// Adds series to the head. Those of [another mode](Found::of_other_mode) are refused.
+    /// Adds series to the head.
     pub fn keep(&mut self, mut found: Found) {
         self.select(found.book);
         let mut lanes = found.lanes.into_iter();
-        for ((number, in_rrd_mode), made) in found.asked.into_iter().zip(found.made) {
-            let lane = made.as_ref().ok().and_then(|_| lanes.next());
+        for (number, made) in found.made {
             let known = match made {
-                Err(not_made) => Known::Refused(reason(not_made)),
-                Ok(series) if series.rrd.is_some() != in_rrd_mode => {
-                    Known::Refused(Malformed::OtherMode.into())
-                }
+                Err(reason) => Known::Refused(reason),
                 Ok(series) => {
-                    let lane = lane.unwrap_or_default();
+                    let lane = lanes.next().unwrap_or_default();
                     let before = self.head.bytes();
                     let place = self.head.open(series.id, &series.spec, &lane);
                     // The points of the lane are in the store.
@@ -272,11 +269,7 @@ impl Gatherer {
     }
 
     /// Whether an update may make a count too large to be exact ([`Head::is_large`]).
-    pub fn is_large(&self, placed: &Placed) -> bool {
-        self.is_large_update(placed.series, &placed.update)
-    }
-
-    fn is_large_update(&self, series: formats::Series, update: &Update) -> bool {
+    fn is_large(&self, series: formats::Series, update: &Update) -> bool {
         match &update.what {
             What::Interval(interval) => Head::is_large_interval(interval),
             What::Point(point) => {
@@ -289,7 +282,9 @@ impl Gatherer {
 
     /// Whether lines can be added only to a batch of their own, because a slot may overflow.
     pub(crate) fn may_overflow(&self, updates: &[Placed]) -> bool {
-        self.options.head_bytes == 0 || updates.iter().any(|placed| self.is_large(placed))
+        let mut each = updates.iter();
+        self.options.head_bytes == 0
+            || each.any(|placed| self.is_large(placed.series, &placed.update))
     }
 
     /// When series in RRD mode start, if that is known.
@@ -332,9 +327,6 @@ impl Gatherer {
     }
 
     fn add_point(&mut self, place: Place, point: Point) -> Result<(), Reason> {
-        if self.rrds.is_empty() {
-            return Ok(self.head.point(place, point)?);
-        }
         let start_us = self.start_us();
         let mut rrd = self.rrds.get_mut(&place);
         if let Some(rrd) = &mut rrd {
@@ -362,7 +354,7 @@ impl Gatherer {
     /// Why the line is refused. A count of 2^40 or more in a single update is [too
     /// large](Refusal::TooLarge), because a slot could overflow after it was acknowledged.
     pub fn line(&mut self, updates: &[(formats::Series, Update)]) -> Result<(), Reason> {
-        if updates.iter().any(|(series, update)| self.is_large_update(*series, update)) {
+        if updates.iter().any(|(series, update)| self.is_large(*series, update)) {
             return Err(Refusal::TooLarge.into());
         }
         if let [(series, Update { kind, what: What::Point(point) })] = updates {
@@ -375,27 +367,15 @@ impl Gatherer {
     /// Adds the updates of lines, of each line all or none, except for those at the places `skipped`;
     /// returns the places of those refused, and why. The series were found in the selected book.
     pub fn lines(&mut self, updates: &[Placed], skipped: &HashSet<usize>) -> Vec<(usize, Reason)> {
-        let mut refused = Vec::new();
-        for line in updates.chunk_by(|a, b| a.place == b.place) {
-            let place = line[0].place;
-            if !skipped.is_empty() && skipped.contains(&place) {
-                continue;
-            }
-            if let Err(reason) = self.add_line(line.iter().copied()) {
-                refused.push((place, reason));
-            }
-        }
-        refused
+        refused(updates, |line| match skipped.contains(&line[0].place) {
+            true => Ok(()),
+            false => self.add_line(line.iter().copied()),
+        })
     }
 
     /// The places of lines that would be refused, and why.
     pub fn judge(&mut self, updates: &[Placed]) -> Vec<(usize, Reason)> {
-        let lines = updates.chunk_by(|a, b| a.place == b.place);
-        let refused = lines.filter_map(|line| {
-            let mut reasons = line.iter().map(|placed| self.admits(placed));
-            Some((line[0].place, reasons.find_map(Result::err)?))
-        });
-        refused.collect()
+        refused(updates, |line| line.iter().try_for_each(|placed| self.admits(placed)))
     }
 
     /// Adds the updates of a delta of OTLP whose time their streams have not counted; returns their
@@ -445,14 +425,10 @@ impl Gatherer {
         let changes = changes.filter_map(|(place, rrd)| rrd.change(self.head.id(*place)));
         let changes = changes.collect();
         self.rrds.values_mut().for_each(Advance::settle);
-        let frozen = self.head.freeze().with_rrd(changes);
+        let mut frozen = self.head.freeze();
+        frozen.rest.rrd = changes;
         self.bytes_before = self.head.bytes();
         frozen
-    }
-
-    /// The states of series in RRD mode, for [`Gatherer::undo`].
-    pub(crate) fn rrds(&self) -> Rrds {
-        self.rrds.clone()
     }
 
     /// Takes back a batch that was not written, because counts of these series would exceed what is
@@ -476,6 +452,15 @@ impl Gatherer {
     }
 }
 
+/// The places of the lines for which `add` gives a reason, and this.
+fn refused(
+    updates: &[Placed],
+    mut add: impl FnMut(&[Placed]) -> Result<(), Reason>,
+) -> Vec<(usize, Reason)> {
+    let lines = updates.chunk_by(|a, b| a.place == b.place);
+    lines.filter_map(|line| Some((line[0].place, add(line).err()?))).collect()
+}
+
 /// Whether a series' bounds admit an interval.
 fn admits(spec: &Spec, interval: Interval) -> Result<(), Refusal> {
     let cover = interval.cover();
@@ -485,16 +470,6 @@ fn admits(spec: &Spec, interval: Interval) -> Result<(), Refusal> {
         Sense::Add | Sense::Retract => cover.amount.rate(cover.span),
     };
     if spec.admits(rate) { Ok(()) } else { Err(Refusal::OutOfBounds) }
-}
-
-/// The reason for which a store refused to create a series, as that of a line.
-pub fn reason(not_made: NotMade) -> Reason {
-    match not_made {
-        NotMade::TooMany | NotMade::NoRetention => Malformed::TooManySeries,
-        NotMade::TooLong => Malformed::NameTooLong,
-        NotMade::Name => Malformed::EmptyName,
-    }
-    .into()
 }
 
 #[cfg(test)]
@@ -520,7 +495,7 @@ mod tests {
         while let Some(question) = gatherer.missing(0, &book, series.iter().copied()) {
             let found = question.ask(&mut store).unwrap();
             asked.push(found.made.len());
-            assert_eq!(found.of_other_mode(), None);
+            assert_eq!(found.of_other_mode, None);
             gatherer.keep(found);
         }
         assert_eq!(asked, [ASKED_MAX, 2]);

@@ -11,7 +11,7 @@ use crate::event::{Effect, EngineError, Figure, Now};
 use crate::head::Frozen;
 use crate::intake::Intake;
 use crate::options::EngineOptions;
-use crate::session::{Batches, WindowsRecord};
+use crate::session::Batches;
 use crate::stored::Stored;
 
 /// How often the engine wants to be told that time passes, at least.
@@ -40,7 +40,7 @@ pub(crate) struct Outgoing {
     batches: Option<Batches>,
     batch: Batch,
     /// The updates of pieces that are in the head.
-    updates: u64,
+    pub(crate) updates: u64,
     /// The requests whose updates are in the head.
     keys: HashSet<Writer>,
     /// When the oldest message arrived that is in the head, in microseconds since the epoch.
@@ -61,8 +61,6 @@ enum Batch {
     Noted(Batches),
     /// The store has been given it.
     Sent(Sent),
-    /// The store did not accept it then.
-    Failed(Sent, Box<Frozen>, Duration),
 }
 
 /// What is known of a batch that the store has been given.
@@ -77,6 +75,8 @@ struct Sent {
     /// Series that were omitted because a slot of theirs would overflow.
     omitted: HashSet<i64>,
     progress: Progress,
+    /// The batch, and when the store did not accept it, until it is given again.
+    failed: Option<(Box<Frozen>, Duration)>,
 }
 
 /// What the store has made of a batch.
@@ -111,11 +111,6 @@ impl Outgoing {
         matches!(self.batch, Batch::None)
     }
 
-    /// Whether the journal is to answer first.
-    pub(crate) fn waits_for_journal(&self) -> bool {
-        matches!(self.batch, Batch::Weighed | Batch::Noted(_))
-    }
-
     /// Whether the store does not accept the batch, or is silent about it.
     pub(crate) fn is_failing(&self) -> bool {
         self.sent().is_some_and(|sent| sent.progress != Progress::Awaited)
@@ -130,7 +125,7 @@ impl Outgoing {
     fn sent(&self) -> Option<&Sent> {
         match &self.batch {
             Batch::None | Batch::Weighed | Batch::Noted(_) => None,
-            Batch::Sent(sent) | Batch::Failed(sent, ..) => Some(sent),
+            Batch::Sent(sent) => Some(sent),
         }
     }
 
@@ -148,11 +143,6 @@ impl Outgoing {
     pub(crate) fn add(&mut self, message: Message<'_>) {
         self.keys.extend(message.key);
         self.oldest_us.get_or_insert(message.arrived.at_us);
-    }
-
-    /// So many updates of a piece are in the head.
-    pub(crate) fn add_piece(&mut self, updates: usize) {
-        self.updates += updates as u64;
     }
 
     /// Whether a batch is to begin.
@@ -175,7 +165,7 @@ impl Outgoing {
     /// Begins a batch; returns from where on open windows need the journal, which is to be weighed.
     pub(crate) fn begin(&mut self, intake: &mut Intake, now: Now) -> Option<u64> {
         self.begun = now.passed;
-        let first = intake.first_of_windows()?;
+        let first = intake.statsd.first()?;
         self.batch = Batch::Weighed;
         Some(first)
     }
@@ -185,7 +175,7 @@ impl Outgoing {
     pub(crate) fn note<S>(
         &mut self,
         upto: u64,
-        windows: Option<WindowsRecord>,
+        windows: Option<Vec<u8>>,
         is_large: bool,
         intake: &mut Intake,
         effects: &mut Vec<Effect<S>>,
@@ -204,13 +194,7 @@ impl Outgoing {
         intake: &mut Intake,
         effects: &mut Vec<Effect<S>>,
     ) -> bool {
-        let batches = match std::mem::take(&mut self.batch) {
-            Batch::Noted(batches) => batches,
-            other => {
-                self.batch = other;
-                return false;
-            }
-        };
+        let Batch::Noted(batches) = std::mem::take(&mut self.batch) else { return false };
         if !is_noted {
             effects.push(Effect::Add(Figure::JournalErrors, 1));
             return false;
@@ -233,8 +217,8 @@ impl Outgoing {
         self.updates = 0;
         let (keys, oldest_us) = (std::mem::take(&mut self.keys), self.oldest_us.take());
         let omitted = HashSet::new();
-        let progress = Progress::Awaited;
-        self.batch = Batch::Sent(Sent { before, keys, oldest_us, omitted, progress });
+        let (progress, failed) = (Progress::Awaited, None);
+        self.batch = Batch::Sent(Sent { before, keys, oldest_us, omitted, progress, failed });
     }
 
     /// Tells of a batch about which the store has been silent for long. A source that can be read
@@ -252,16 +236,9 @@ impl Outgoing {
 
     /// Takes out the batch if it is to be written again by now.
     pub(crate) fn again(&mut self, passed: Duration) -> Option<Box<Frozen>> {
-        match std::mem::take(&mut self.batch) {
-            Batch::Failed(sent, frozen, failed) if passed >= failed + RETRY => {
-                self.batch = Batch::Sent(sent);
-                Some(frozen)
-            }
-            other => {
-                self.batch = other;
-                None
-            }
-        }
+        let Batch::Sent(sent) = &mut self.batch else { return None };
+        let is_due = |failed: &mut (_, Duration)| passed >= failed.1 + RETRY;
+        sent.failed.take_if(is_due).map(|(frozen, _)| frozen)
     }
 
     /// The store has answered. True if another daemon has one of the requests: then nothing of the
@@ -319,8 +296,8 @@ impl Outgoing {
         }
         effects.push(Effect::Add(Figure::StoreErrors, 1));
         effects.push(Effect::Trouble(Some(error.to_string())));
-        sent.progress = Progress::Failed;
-        self.batch = Batch::Failed(sent, frozen, now.passed);
+        (sent.progress, sent.failed) = (Progress::Failed, Some((frozen, now.passed)));
+        self.batch = Batch::Sent(sent);
         Ok(false)
     }
 }

@@ -144,39 +144,36 @@ impl Record<'_> {
 
     /// Reads it; `None` for one that this version does not know.
     pub fn read(bytes: &[u8]) -> Option<Record<'_>> {
-        let (kind, rest) = bytes.split_first()?;
+        let (kind, mut rest) = bytes.split_first()?;
         if *kind == BATCH {
-            let (writer, rest) = rest.split_first_chunk()?;
-            let (number, rest) = rest.split_first_chunk()?;
-            let upto = rest.try_into().ok()?;
-            let writer = Writer(u128::from_le_bytes(*writer));
-            let (number, upto) = (u64::from_le_bytes(*number), u64::from_le_bytes(upto));
-            return Some(Record::Batch { writer, number, upto });
+            let writer = Writer(u128::from_le_bytes(take(&mut rest)?));
+            let number = u64::from_le_bytes(take(&mut rest)?);
+            let upto = u64::from_le_bytes(take(&mut rest)?);
+            return rest.is_empty().then_some(Record::Batch { writer, number, upto });
         }
         if *kind == WINDOWS {
-            let (from, rest) = rest.split_first_chunk()?;
-            let (newest_us, rest) = rest.split_first_chunk()?;
-            let (closed_us, owed) = rest.split_first_chunk()?;
-            return Some(Record::Windows {
-                from: u64::from_le_bytes(*from),
-                newest_us: i64::from_le_bytes(*newest_us),
-                closed_us: i64::from_le_bytes(*closed_us),
-                owed,
-            });
+            let from = u64::from_le_bytes(take(&mut rest)?);
+            let newest_us = i64::from_le_bytes(take(&mut rest)?);
+            let closed_us = i64::from_le_bytes(take(&mut rest)?);
+            return Some(Record::Windows { from, newest_us, closed_us, owed: rest });
         }
         let format = *FORMATS.get(usize::from(kind & !(KEYED | LATER)))?;
-        let (at_us, mut lines) = rest.split_first_chunk()?;
-        let (mut arrived, mut key) = (Arrived::at(i64::from_le_bytes(*at_us)), None);
+        let (mut arrived, mut key) = (Arrived::at(i64::from_le_bytes(take(&mut rest)?)), None);
         if kind & LATER != 0 {
-            let (bytes, rest) = lines.split_first_chunk()?;
-            (arrived.latest_us, lines) = (i64::from_le_bytes(*bytes), rest);
+            arrived.latest_us = i64::from_le_bytes(take(&mut rest)?);
         }
         if kind & KEYED != 0 {
-            let (bytes, rest) = lines.split_first_chunk()?;
-            (key, lines) = (Some(Writer(u128::from_le_bytes(*bytes))), rest);
+            key = Some(Writer(u128::from_le_bytes(take(&mut rest)?)));
         }
-        Some(Record::Lines { format, arrived, key, lines })
+        Some(Record::Lines { format, arrived, key, lines: rest })
     }
+}
+
+/// Takes bytes from the beginning.
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, others) = rest.split_first_chunk()?;
+    *rest = others;
+    Some(*taken)
 }
 
 /// A fraction that is owed to a series: measurement, tags, field, and the bits of the number,
@@ -185,12 +182,7 @@ type Owed = (String, Vec<(String, String)>, String, u64);
 
 /// Writes what windows carry over a restart as a record; `next` is the position of the next
 /// message. Fractions that do not fit are dropped.
-pub fn write_windows(
-    windows: &mut formats::text::Windows,
-    book: &Book,
-    next: u64,
-    to: &mut Vec<u8>,
-) -> u64 {
+pub fn write_windows(windows: &mut formats::text::Windows, book: &Book, next: u64) -> Vec<u8> {
     // Names have no control characters, so an escape is one more byte.
     let bytes_of = |series| 2 * book.name(series).to_string().len() + 64;
     let Carried { from, newest_us, closed_us, owed } = windows.carried(next, OWED_MAX, bytes_of);
@@ -200,8 +192,9 @@ pub fn write_windows(
     });
     // Texts and numbers can always be written.
     let owed = serde_json::to_vec(&owed.collect::<Vec<_>>()).unwrap_or_default();
-    Record::Windows { from, newest_us, closed_us, owed: &owed }.write(to);
-    from
+    let mut bytes = Vec::new();
+    Record::Windows { from, newest_us, closed_us, owed: &owed }.write(&mut bytes);
+    bytes
 }
 
 /// Reads such a record; `None` for another one.

@@ -9,13 +9,13 @@
 //! number of a batch in the transaction of its slots. So the latest record whose number the store
 //! has tells where to continue: the messages after its position are in no batch.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use store::{Store, StoreError, Writer};
 
 use crate::disk::Disk;
+use crate::head::Frozen;
 use crate::journal::{Journal, JournalError};
 use crate::record::Record;
 
@@ -43,8 +43,6 @@ pub struct Session<D> {
     pub journal: Journal<D>,
     /// The batches, the first of which was empty.
     pub batches: Batches,
-    /// The windows record of the last batch that the store has, if any.
-    pub windows: Option<Vec<u8>>,
     /// The positions that are [missing](Journal::missing) after those that the store has.
     pub missing: Vec<RangeInclusive<u64>>,
 }
@@ -65,7 +63,7 @@ pub fn begin<D: Disk>(
 ) -> Result<Session<D>, SessionError> {
     let (mut noted, mut first) = (Vec::new(), None);
     let mut windows: Option<(u64, u64, Vec<u8>)> = None;
-    let mut journal = Journal::open_on(disk, file_bytes, |position, bytes| {
+    let mut journal = Journal::open(disk, file_bytes, |position, bytes| {
         first.get_or_insert(position);
         match Record::read(bytes) {
             Some(Record::Windows { from, .. }) => {
@@ -78,11 +76,10 @@ pub fn begin<D: Disk>(
                     before + 1 == position && *from <= upto.saturating_add(1)
                 });
                 let windows = windows.map(|(.., bytes)| bytes);
-                noted.push(Noted { writer, number, upto, windows });
+                noted.push(Batches { writer, number, upto, windows });
             }
             _ => {}
         }
-        Ok::<(), JournalError>(())
     })?;
     let first = first.unwrap_or(journal.last() + 1);
     for writer in writers.into_iter().take(ATTEMPTS) {
@@ -101,71 +98,36 @@ pub fn begin<D: Disk>(
             return Err(SessionError::OtherRecord);
         }
         let (upto, windows) = latest.map_or((0, None), |batch| (batch.upto, batch.windows.clone()));
-        let mut batches = Batches { writer, number: 1, upto, windows: None };
-        let mut claims = vec![(batches.writer, 1)];
+        let batches = Batches { writer, number: 1, upto, windows };
+        let mut claims = vec![batches.claim()];
         for other in others {
             claims.push((other, store.last_batch(other)? + 1));
-        }
-        if let Some(Record::Windows { from, .. }) = windows.as_deref().and_then(Record::read) {
-            batches.windows = windows.clone().map(|bytes| WindowsRecord { bytes, from });
         }
         // Positions that the store knows are not used again.
         journal.skip_to(upto)?;
         batches.note(&mut journal)?;
-        match store.apply_all(&claims, &mut Nothing) {
+        match store.apply_all(&claims, &mut Frozen::default()) {
             Ok(_) => {
                 let missing = journal.missing().iter().filter(|missing| upto < *missing.end());
                 let missing = missing.cloned().collect();
-                return Ok(Session { journal, batches, windows, missing });
+                return Ok(Session { journal, batches, missing });
             }
-            Err(StoreError::Overtaken) => {
-                let (writer, number) = batches.claim();
-                noted.push(Noted { writer, number, upto, windows });
-            }
+            Err(StoreError::Overtaken) => noted.push(batches),
             Err(error) => return Err(error.into()),
         }
     }
     Err(StoreError::Overtaken.into())
 }
 
-/// An empty batch.
-#[derive(Debug)]
-struct Nothing;
-
-impl store::Source for Nothing {
-    fn restart(&mut self) {}
-
-    fn next(&mut self) -> Option<Cow<'_, store::Changes>> {
-        None
-    }
-}
-
-/// A batch by its record: its writer and number, up to which position it contains the journal, and
-/// the windows record before its own.
-struct Noted {
-    writer: Writer,
-    number: u64,
-    upto: u64,
-    windows: Option<Vec<u8>>,
-}
-
-/// A windows record, and the first message that is needed with it.
-#[derive(Clone, Debug)]
-pub struct WindowsRecord {
-    /// The record.
-    pub bytes: Vec<u8>,
-    /// The position; the messages before it can be released.
-    pub from: u64,
-}
-
-/// The batches of a session: the last one is being written, or the store has it.
+/// The batches of a writer: the last one is being written, or the store has it.
 #[derive(Clone, Debug)]
 pub struct Batches {
     writer: Writer,
     number: u64,
     /// The position up to which it and its predecessors contain the journal.
     upto: u64,
-    windows: Option<WindowsRecord>,
+    /// Its windows record, if any.
+    pub windows: Option<Vec<u8>>,
 }
 
 impl Batches {
@@ -179,15 +141,10 @@ impl Batches {
         self.upto
     }
 
-    /// The windows record of the last batch, if any.
-    pub(crate) fn windows(&self) -> Option<&[u8]> {
-        self.windows.as_ref().map(|windows| &*windows.bytes)
-    }
-
     /// These with the next one, which contains everything up to a position. The store is to get it
     /// after the last one, once its record [is on disk](Batches::note).
     #[must_use]
-    pub fn next(&self, upto: u64, windows: Option<WindowsRecord>) -> Batches {
+    pub fn next(&self, upto: u64, windows: Option<Vec<u8>>) -> Batches {
         let windows = windows.or_else(|| self.windows.clone());
         Batches { writer: self.writer, number: self.number + 1, upto, windows }
     }
@@ -202,7 +159,7 @@ impl Batches {
     ) -> Result<RangeInclusive<u64>, JournalError> {
         let first = journal.last() + 1;
         if let Some(windows) = &self.windows {
-            journal.append(&windows.bytes)?;
+            journal.append(windows)?;
         }
         let mut bytes = Vec::new();
         let Batches { writer, number, upto, .. } = *self;
@@ -216,10 +173,12 @@ impl Batches {
     /// # Errors
     /// [`JournalError::Io`]: it is deleted after the next batch.
     pub fn release<D: Disk>(&self, journal: &mut Journal<D>) -> Result<(), JournalError> {
-        let windows = self.windows.as_ref();
-        let upto =
-            windows.map_or(self.upto, |windows| self.upto.min(windows.from.saturating_sub(1)));
-        journal.release(upto)
+        // Open windows need the messages from there on.
+        let from = match self.windows.as_deref().and_then(Record::read) {
+            Some(Record::Windows { from, .. }) => from,
+            _ => u64::MAX,
+        };
+        journal.release(self.upto.min(from.saturating_sub(1)))
     }
 
     /// Deletes all that the store has from the journal at the end of a session, once it has all

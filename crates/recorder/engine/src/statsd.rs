@@ -5,11 +5,10 @@ use std::collections::HashSet;
 use formats::text::{Held, Reader, Windowed};
 use formats::{Reason, Series};
 
-use crate::answer::{Accepted, Message};
+use crate::answer::{Message, Taken};
 use crate::gather::{Gatherer, Question};
 use crate::record::{Format, read_windows, write_windows};
-use crate::session::WindowsRecord;
-use crate::text::each_line;
+use crate::text::read_lines;
 
 /// The open windows, and what is known of gauges.
 #[derive(Debug)]
@@ -18,9 +17,9 @@ pub(crate) struct Statsd {
     /// The gauges whose last value the reader has.
     gauges: HashSet<Series>,
     /// Whether lines have changed windows since these were last added to the head.
-    has_new: bool,
+    pub(crate) has_new: bool,
     /// Results that were outside the bounds of their series, since they were last counted.
-    refused: u64,
+    pub(crate) refused: u64,
     /// What windows owe to later ones, until the messages of the last batch are read again.
     owed: Option<Vec<(Series, f64)>>,
 }
@@ -30,15 +29,6 @@ impl Statsd {
         Statsd { reader, gauges: HashSet::new(), has_new: false, refused: 0, owed: None }
     }
 
-    pub(crate) fn has_new(&self) -> bool {
-        self.has_new
-    }
-
-    /// Results that were outside the bounds of their series, since the last call.
-    pub(crate) fn take_refused(&mut self) -> u64 {
-        std::mem::take(&mut self.refused)
-    }
-
     /// The position of the first message of which an open window has a part.
     pub(crate) fn first(&mut self) -> Option<u64> {
         self.reader.windows().and_then(|(windows, _)| windows.first())
@@ -46,12 +36,12 @@ impl Statsd {
 
     /// Goes back to the windows of a record, or to the time before there were any; returns the
     /// position from which on their messages are to be read again, and `None` for another record.
-    pub(crate) fn go_back(&mut self, record: Option<&[u8]>) -> Option<Option<u64>> {
+    pub(crate) fn go_back(&mut self, record: Option<&[u8]>) -> Option<u64> {
         self.gauges.clear();
         self.has_new = false;
         let (windows, book) = self.reader.windows()?;
         let carried = record.map(|record| read_windows(record, book).ok_or(())).transpose().ok()?;
-        let from = carried.as_ref().map(|carried| carried.from);
+        let from = carried.as_ref().map_or(u64::MAX, |carried| carried.from);
         let carried = carried.unwrap_or_default();
         windows.go_back(&carried);
         self.owed = Some(carried.owed);
@@ -64,16 +54,15 @@ impl Statsd {
         if let Some((windows, _)) = self.reader.windows() {
             windows.owe(owed);
         }
-        self.flush(gatherer, true);
+        self.reader.flush();
+        self.give_open(gatherer, true);
     }
 
     /// What must be known to continue the open windows after a batch up to a position, if there ever
     /// was one.
-    pub(crate) fn record(&mut self, upto: u64) -> Option<WindowsRecord> {
+    pub(crate) fn record(&mut self, upto: u64) -> Option<Vec<u8>> {
         let (windows, book) = self.reader.windows().filter(|(windows, _)| windows.is_used())?;
-        let mut bytes = Vec::new();
-        let from = write_windows(windows, book, upto + 1, &mut bytes);
-        Some(WindowsRecord { bytes, from })
+        Some(write_windows(windows, book, upto + 1))
     }
 
     /// Closes the windows that are over when a message of any format arrives. If it `is_known` to
@@ -86,18 +75,18 @@ impl Statsd {
         self.give(gatherer, is_known);
     }
 
-    /// Adds the open windows to the head as they are. For windows that `are_known` to the store,
-    /// only the reader learns what it has given.
-    pub(crate) fn flush(&mut self, gatherer: &mut Gatherer, are_known: bool) {
-        self.reader.flush();
-        self.give(gatherer, are_known);
-        self.has_new = false;
+    /// Adds the open windows to the head, and forgets them if they are to be cut.
+    pub(crate) fn flush(&mut self, gatherer: &mut Gatherer, is_cut: bool) {
+        if is_cut {
+            self.reader.cut();
+        } else {
+            self.reader.flush();
+        }
+        self.give_open(gatherer, false);
     }
 
-    /// Adds the open windows to the head, and forgets them.
-    pub(crate) fn cut(&mut self, gatherer: &mut Gatherer) {
-        self.reader.cut();
-        self.give(gatherer, false);
+    fn give_open(&mut self, gatherer: &mut Gatherer, are_known: bool) {
+        self.give(gatherer, are_known);
         self.has_new = false;
     }
 
@@ -124,9 +113,8 @@ impl Statsd {
         }
     }
 
-    /// Adds the values of lines to their windows, and gauges to the head; `refuse` is called with
-    /// the number of each refused line, and the reason. Of a message that the store has, only windows
-    /// are changed.
+    /// Adds the values of lines to their windows, and gauges to the head. Of a message that the store
+    /// has, only windows are changed.
     ///
     /// # Errors
     /// If a series is new, what to ask the store for. Then nothing is added.
@@ -135,21 +123,14 @@ impl Statsd {
         gatherer: &mut Gatherer,
         message: Message<'_>,
         is_known: bool,
-        refuse: &mut dyn FnMut((u64, Reason)),
-    ) -> Result<Accepted, Question> {
-        let arrival = message.arrival();
-        let mut all = Accepted::default();
+        taken: &mut Taken,
+    ) -> Result<(), Question> {
         // The values, and the number and the count of values of each line.
         let (mut values, mut accepted) = (Vec::new(), Vec::new());
-        each_line(message.lines, &mut self.reader, |reader, line| {
-            // An error would be one of a whole file.
-            let Ok(parsed) = reader.read(line, arrival) else { return };
-            all.lines += u64::from(line.first);
-            if let Some(reason) = parsed.reasons.first() {
-                refuse((line.number, *reason));
-            } else if !parsed.held.is_empty() {
+        read_lines(message, &mut self.reader, taken, |number, parsed| {
+            if !parsed.held.is_empty() {
                 values.extend_from_slice(&parsed.held);
-                accepted.push((line.number, parsed.held.len()));
+                accepted.push((number, parsed.held.len()));
             }
         });
         let touched = values.iter().flat_map(Held::series);
@@ -165,16 +146,13 @@ impl Statsd {
                 continue;
             }
             match self.line(gatherer, held, is_known) {
-                Ok(()) => all.updates += held.len() as u64,
-                Err(reason) => refuse((number, reason)),
+                Ok(()) => taken.updates += held.len() as u64,
+                Err(reason) => taken.refuse(number, reason),
             }
         }
-        if is_known {
-            return Ok(Accepted::default());
-        }
-        all.is_in_head = all.updates > 0;
-        self.has_new |= all.is_in_head;
-        Ok(all)
+        taken.is_in_head = taken.updates > 0;
+        self.has_new |= taken.is_in_head && !is_known;
+        Ok(())
     }
 
     /// Adds the values of one line, all or none.

@@ -1,27 +1,41 @@
 //! Lines of a message.
 
-use formats::text::Reader;
+use formats::text::{ParsedLine, Reader};
 use formats::{Line, Lines, Quotes};
+
+use crate::answer::{Message, Taken};
 
 /// Length of a line in an answer.
 const SHOWN_MAX: usize = 200;
 
-/// Calls `work` with every line.
-pub(crate) fn each_line(
-    bytes: &[u8],
+/// Reads the lines of a message. `keep` gets the number and the content of those that are not refused.
+pub(crate) fn read_lines(
+    message: Message<'_>,
     reader: &mut Reader,
-    mut work: impl FnMut(&mut Reader, Line<'_>),
+    taken: &mut Taken,
+    mut keep: impl FnMut(u64, &ParsedLine),
 ) {
-    if reader.quotes() != Quotes::None {
-        let mut lines = Lines::quoted(bytes, reader.quotes(), true);
+    let (arrival, quotes) = (message.arrival(), reader.quotes());
+    let mut read = |line: Line<'_>| {
+        let (number, first) = (line.number, line.first);
+        // An error would be one of a whole file.
+        let Ok(parsed) = reader.read(line, arrival) else { return };
+        taken.counted.lines += u64::from(first);
+        match parsed.reasons.first() {
+            Some(reason) => taken.refuse(number, *reason),
+            None => keep(number, parsed),
+        }
+    };
+    if quotes != Quotes::None {
+        let mut lines = Lines::quoted(message.lines, quotes, true);
         // Reading from memory does not fail.
         while let Ok(Some(line)) = lines.next() {
-            work(reader, line);
+            read(line);
         }
         return;
     }
     let mut number = 0;
-    let mut rest = bytes;
+    let mut rest = message.lines;
     while !rest.is_empty() {
         let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
         let line = &rest[..end];
@@ -29,7 +43,7 @@ pub(crate) fn each_line(
         number += 1;
         let bytes = line.strip_suffix(b"\r").unwrap_or(line);
         let too_long = bytes.len() > formats::LINE_MAX;
-        work(reader, Line { number, bytes, too_long, first: true, last: true, torn: false });
+        read(Line { number, bytes, too_long, first: true, last: true, torn: false });
     }
 }
 

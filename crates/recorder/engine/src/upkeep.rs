@@ -6,40 +6,28 @@ use std::time::Duration;
 const ROUND_EACH: Duration = Duration::from_secs(60);
 const PART_EACH: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Default)]
-pub(crate) struct Upkeep {
-    part: Part,
-}
-
-/// A part of a round.
 #[derive(Debug)]
-enum Part {
-    /// None runs until then.
+pub(crate) enum Upkeep {
+    /// No part of a round runs until then.
     Rests(Duration),
     /// One runs that began then.
     Runs(Duration),
 }
 
-impl Default for Part {
-    fn default() -> Part {
-        Part::Rests(Duration::ZERO)
-    }
-}
-
 impl Upkeep {
     /// Begins a part if one is due.
     pub(crate) fn begin(&mut self, passed: Duration) -> bool {
-        let is_due = matches!(self.part, Part::Rests(until) if passed >= until);
+        let is_due = matches!(self, Upkeep::Rests(until) if passed >= *until);
         if is_due {
-            self.part = Part::Runs(passed);
+            *self = Upkeep::Runs(passed);
         }
         is_due
     }
 
     /// A part has ended, and perhaps there is more to do.
     pub(crate) fn ended(&mut self, is_partial: bool) {
-        if let Part::Runs(begun) = self.part {
-            self.part = Part::Rests(begun + if is_partial { PART_EACH } else { ROUND_EACH });
+        if let Upkeep::Runs(begun) = *self {
+            *self = Upkeep::Rests(begun + if is_partial { PART_EACH } else { ROUND_EACH });
         }
     }
 }
@@ -50,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_round_is_due_each_minute_and_the_parts_of_one_each_second() {
-        let mut upkeep = Upkeep::default();
+        let mut upkeep = Upkeep::Rests(Duration::ZERO);
         let begins = |upkeep: &mut Upkeep, seconds| upkeep.begin(Duration::from_secs(seconds));
         assert!(begins(&mut upkeep, 0));
         assert!(!begins(&mut upkeep, 100), "one runs");

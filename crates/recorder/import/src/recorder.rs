@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use engine::gather::{BOOK, Gatherer, reason};
+use engine::gather::{BOOK, Gatherer};
 use engine::{
     Effect, Engine, EngineOptions, Event, Figure, Now, Piece, Placed, Reply, Unstored, Wants,
 };
 use formats::files::ResumedSource;
-use formats::{Book, Reason};
+use formats::{Book, Malformed, Reason};
 use series::rrd;
 use series::{Accumulator, Kind, Step};
-use store::{Changes, NewSeries, NotMade, RrdChange, Series, Store, StoreError, Writer};
+use store::{Changes, NewSeries, RrdChange, Series, Store, StoreError, Writer};
 
 use crate::store_thread::{self, StoreThread};
 use crate::{BackfillError, Options, Summary};
@@ -119,7 +119,7 @@ impl Recorder<'_> {
     /// Tells the engine a reply of the store.
     fn reply(&mut self, reply: Reply) -> Result<(), BackfillError> {
         let other = match &reply {
-            Reply::Found(Ok(found)) => found.of_other_mode().cloned(),
+            Reply::Found(Ok(found)) => found.of_other_mode.clone(),
             _ => None,
         };
         self.tell(Event::Store(reply))?;
@@ -274,7 +274,8 @@ impl Recorder<'_> {
     ) -> Result<Result<Series, Reason>, BackfillError> {
         let question = self.gatherer().question(BOOK, vec![(number, wanted)]);
         let found = self.store_thread.call(move |store| question.ask(store))?;
-        let made = found.made.first().cloned().unwrap_or(Err(NotMade::TooMany)).map_err(reason);
+        let made = found.made.first().map(|(_, made)| made.clone());
+        let made = made.unwrap_or(Err(Malformed::TooManySeries.into()));
         self.reply(Reply::Found(Ok(found)))?;
         Ok(made)
     }

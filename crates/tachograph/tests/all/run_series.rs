@@ -5,26 +5,29 @@ use std::process::Stdio;
 
 use crate::support::{Place, Server, TACHOGRAPH, eventually};
 
-/// Number of trials by block, of series of completed requests by block, and of those that agree exactly.
-fn trials_and_series(record: &Path) -> (i64, i64, i64) {
+/// Checks that the series of completed requests of every block agree exactly with its trials; returns
+/// the number of blocks of all variants and offers.
+fn agreeing_blocks(record: &Path) -> i64 {
     let db = recordfile::open(record).unwrap();
-    let sums = "WITH sums AS (
+    // A variant that is calibrated twice has two trials of block 0, and one series for both. A trial
+    // that failed in its first slice, as on a machine that is too busy, has completed nothing.
+    let both = "WITH sums AS (
         SELECT tags ->> 'run' AS run, tags ->> 'part' AS part, tags ->> 'variant' AS variant,
                tags ->> 'offer' AS offer, lane AS block, sum(integral) AS total
         FROM slot_1s JOIN series ON id = series
-        WHERE measurement = 'requests' AND field = 'completed' GROUP BY 1, 2, 3, 4, 5)";
-    // A variant that is calibrated twice has two trials of block 0, and one series for both. A trial
-    // that failed in its first slice, as on a machine that is too busy, has completed nothing.
-    let counts = "counts AS (
+        WHERE measurement = 'requests' AND field = 'completed' GROUP BY 1, 2, 3, 4, 5),
+    counts AS (
         SELECT run, part, variant, offer, block, sum(completed) AS completed
-        FROM trials GROUP BY 1, 2, 3, 4, 5 HAVING sum(completed) > 0)";
-    let one = |query: &str| -> i64 {
-        let query = format!("{sums}, {counts} SELECT count(*) FROM {query}");
-        db.query_row(&query, (), |row| row.get(0)).unwrap()
-    };
-    let both = "counts c JOIN sums s USING (run, part, variant, offer, block)
-        WHERE s.total = c.completed";
-    (one("counts"), one("sums"), one(both))
+        FROM trials GROUP BY 1, 2, 3, 4, 5 HAVING sum(completed) > 0),
+    agreement AS (
+        SELECT *, coalesce(total = completed, 0) AS agrees
+        FROM counts FULL JOIN sums USING (run, part, variant, offer, block))";
+    let differing = "SELECT coalesce(group_concat(format('%s %s %s %s: %s completed, %s in series',
+        part, variant, offer, block, completed, total), '; '), '') FROM agreement WHERE NOT agrees";
+    let differing: String =
+        db.query_row(&format!("{both} {differing}"), (), |row| row.get(0)).unwrap();
+    assert_eq!(differing, "");
+    db.query_row(&format!("{both} SELECT count(*) FROM agreement"), (), |row| row.get(0)).unwrap()
 }
 
 #[test]
@@ -35,9 +38,8 @@ fn a_run_is_queried_and_a_changed_slot_is_caught() {
     let ran = place.run(&[&["compare", &server, &server, "--json"], &names[..]].concat()).json();
     let run = ran["run"].as_str().unwrap();
 
-    let (trials, sums, equal) = trials_and_series(&place.path("record.sqlite"));
-    assert!(trials >= 6, "{trials} trials");
-    assert_eq!((sums, equal), (trials, trials));
+    let blocks = agreeing_blocks(&place.path("record.sqlite"));
+    assert!(blocks >= 6, "{blocks} blocks");
 
     // The ledger contains every block except the calibration, which has lane 0.
     let completed = ran["variants"][0]["ledger"]["completed"].as_u64().unwrap();
@@ -80,9 +82,8 @@ fn a_load_is_a_series_too() {
     let place = Place::new();
     let (_server, target) = Server::http(&[]);
     let ran = place.run(&["load", &target, "-d", "500ms", "--rate", "200", "--json"]).json();
-    let (trials, sums, equal) = trials_and_series(&place.path("record.sqlite"));
     // The probes are a separate trial.
-    assert_eq!((trials, sums, equal), (2, 2, 2), "{ran}");
+    assert_eq!(agreeing_blocks(&place.path("record.sqlite")), 2, "{ran}");
     let queried = place.run(&["query", "latency:p99_ns{experiment=load}", "--format", "json"]);
     assert!(queried.json()["series"][0]["slots"][0]["rate"].as_f64().unwrap() > 1e3);
     place.run(&["report", "last"]).prints("200 requests/s");
@@ -129,8 +130,7 @@ fn kill_9_leaves_trials_and_series_that_agree() {
         eventually("the trials", || place.rows("trial") >= before + trials_before);
         child.kill().unwrap();
         child.wait().unwrap();
-        let (trials, sums, equal) = trials_and_series(&place.path("record.sqlite"));
-        assert_eq!((sums, equal), (trials, trials), "after {trials_before} trials");
+        agreeing_blocks(&place.path("record.sqlite"));
         let killed = place.run(&["report", "last"]);
         assert!(!killed.out.contains("were changed"), "{}", killed.out);
     }

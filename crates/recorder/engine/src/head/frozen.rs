@@ -1,12 +1,12 @@
 //! What a head hands to a store.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
-use series::{Batch, Delta, Lane, Mark, Point, SlotKey, Spec, Step};
-use store::{Changes, LaneChange, Request, RrdChange, Source, Writer};
+use series::{Batch, Delta, Lane, Mark, SlotKey, Spec};
+use store::{Changes, LaneChange, Source, Writer};
 
-use super::recent::{Believed, Place, Recent, STREAM_LANE};
+use super::recent::{Believed, Context, Place, Recent, STREAM_LANE};
 use crate::unstored::Unstored;
 
 /// A piece ends with the series in which it reaches this many updates.
@@ -16,23 +16,22 @@ const PIECE: usize = 30_000;
 const PIECE_MAX: usize = 40_000;
 
 /// Updates taken out of a head, as the pieces of one batch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Frozen {
-    lane: i32,
-    believed: Believed,
-    specs: Vec<Spec>,
+    pub(super) lane: i32,
+    pub(super) believed: Believed,
+    pub(super) specs: Vec<Spec>,
     /// Ordered by the series' numbers.
-    written: Vec<Written>,
-    coarse: BTreeMap<i64, Batch>,
-    rrd: Vec<RrdChange>,
-    requests: Vec<Request>,
-    claims: Vec<(Writer, u64)>,
+    pub(super) written: Vec<Written>,
+    /// What belongs to no log.
+    pub(crate) rest: Changes,
+    pub(super) claims: Vec<(Writer, u64)>,
     /// Series whose lanes another writer had changed.
-    rebased: BTreeSet<i64>,
+    pub(super) rebased: BTreeSet<i64>,
     /// What was not taken because of that.
-    unstored: Unstored,
-    at: At,
-    piece: Changes,
+    pub(super) unstored: Unstored,
+    pub(super) at: At,
+    pub(super) piece: Changes,
 }
 
 /// A series with its updates to write.
@@ -46,7 +45,7 @@ pub(crate) struct Written {
 
 /// Position of the next piece.
 #[derive(Clone, Debug, Default)]
-struct At {
+pub(super) struct At {
     /// The current series.
     series: usize,
     /// Whether its log is that of its deltas, which come after the others.
@@ -55,46 +54,11 @@ struct At {
     mark: Mark,
     /// Number of updates of the log read so far.
     read: usize,
-    before: Option<Point>,
     lane: Lane,
     ended: bool,
 }
 
 impl Frozen {
-    pub(crate) fn new(
-        lane: i32,
-        believed: Believed,
-        specs: Vec<Spec>,
-        written: Vec<Written>,
-        coarse: BTreeMap<i64, Batch>,
-        claims: Vec<(Writer, u64)>,
-    ) -> Frozen {
-        Frozen {
-            lane,
-            believed,
-            specs,
-            written,
-            coarse,
-            rrd: Vec::new(),
-            requests: Vec::new(),
-            claims,
-            rebased: BTreeSet::new(),
-            unstored: Unstored::default(),
-            at: At::default(),
-            piece: Changes::default(),
-        }
-    }
-
-    /// Adds the changes of series in RRD mode.
-    #[must_use]
-    pub fn with_rrd(self, rrd: Vec<RrdChange>) -> Frozen {
-        Frozen { rrd, ..self }
-    }
-
-    pub(crate) fn with_requests(self, requests: Vec<Request>) -> Frozen {
-        Frozen { requests, ..self }
-    }
-
     /// The batches that it represents.
     pub fn claims(&self) -> &[(Writer, u64)] {
         &self.claims
@@ -103,8 +67,8 @@ impl Frozen {
     /// Omits everything of these series, by their numbers in the store.
     pub fn omit(&mut self, series: &HashSet<i64>) {
         self.written.retain(|written| !series.contains(&written.id));
-        self.rrd.retain(|change| !series.contains(&change.series));
-        for batch in self.coarse.values_mut() {
+        self.rest.rrd.retain(|change| !series.contains(&change.series));
+        for batch in self.rest.slots.values_mut() {
             let kept = batch.iter().filter(|(key, _)| !series.contains(&key.series));
             let mut others = Batch::default();
             kept.for_each(|(key, delta)| others.add(*key, *delta));
@@ -112,21 +76,12 @@ impl Frozen {
         }
     }
 
-    /// Whether there is nothing to write.
-    pub fn is_empty(&self) -> bool {
-        self.written.is_empty()
-            && self.coarse.is_empty()
-            && self.rrd.is_empty()
-            && self.claims.is_empty()
-            && self.requests.is_empty()
-    }
-
     /// Computes the batch again from these lanes, by series and lane, which another writer has
     /// changed; false if that is impossible, because one of the series is in RRD mode.
     #[must_use]
     pub fn rebase(&mut self, lanes: &[((i64, i32), Lane)]) -> bool {
         for ((series, number), lane) in lanes {
-            if self.rrd.iter().any(|change| change.series == *series) {
+            if self.rest.rrd.iter().any(|change| change.series == *series) {
                 return false;
             }
             let place = self.written.binary_search_by_key(series, |written| written.id);
@@ -134,8 +89,9 @@ impl Frozen {
                 continue;
             };
             let Some(spec) = self.specs.get(written.spec as usize) else { continue };
-            let key = |slot_us| SlotKey { slot_us, series: *series, lane: *number };
-            self.unstored += written.recent.rebase(spec, key, lane, self.believed);
+            let believed = self.believed;
+            let context = Context { spec, series: *series, lane: *number, believed };
+            self.unstored += written.recent.rebase(context, lane);
             self.rebased.insert(*series);
         }
         true
@@ -160,10 +116,6 @@ impl Frozen {
     /// Number of series with updates.
     pub fn series(&self) -> usize {
         self.written.len()
-    }
-
-    pub(crate) fn into_written(self) -> Vec<Written> {
-        self.written
     }
 
     /// Adds the next updates of the current series; returns their number.
@@ -217,15 +169,13 @@ impl Frozen {
             Recent::Points { log, known, forgotten, late: None } => {
                 let mut points = log.points_from(at.mark);
                 if at.read == 0 {
-                    let known: Vec<Point> = points.by_ref().take(*known).collect();
-                    at.before = known.last().copied();
-                    at.read = known.len();
-                    at.lane = Lane::remembering(known, *forgotten);
+                    at.lane = Lane::remembering(points.by_ref().take(*known), *forgotten);
+                    at.read = *known;
                 }
-                let before = &mut at.before;
+                let mut before = at.lane.newest().copied();
                 let follow = points.by_ref().take(room).inspect(|point| {
                     let _ = Lane::follow(spec, before.as_ref(), point, &mut sink);
-                    *before = Some(*point);
+                    before = Some(*point);
                     added += 1;
                 });
                 at.lane = Lane::followed(std::mem::take(&mut at.lane), spec, follow);
@@ -248,14 +198,12 @@ impl Frozen {
 
     /// Adds what belongs to no log.
     fn add_rest(&mut self) {
-        for (step_us, batch) in &self.coarse {
-            let Some(step) = Step::from_micros(*step_us) else { continue };
-            for (key, delta) in batch.iter() {
-                self.piece.add(step, *key, *delta);
-            }
+        for (step_us, rest) in &self.rest.slots {
+            let batch = self.piece.slots.entry(*step_us).or_default();
+            rest.iter().for_each(|(key, delta)| batch.add(*key, *delta));
         }
-        self.piece.rrd.clone_from(&self.rrd);
-        self.piece.requests.clone_from(&self.requests);
+        self.piece.rrd.clone_from(&self.rest.rrd);
+        self.piece.requests.clone_from(&self.rest.requests);
     }
 }
 

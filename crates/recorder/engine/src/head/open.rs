@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use series::{
     Batch, Cover, Delta, Interval, Kind, Lane, Point, Reading, Refusal, SlotKey, Spec, Step,
 };
-use store::{Request, Writer};
+use store::{Changes, Request, Writer};
 
 use super::Frozen;
 use super::frozen::Written;
-use super::recent::{Believed, Place, Recent, SLOT_BYTES};
+use super::recent::{Believed, Context, Place, Recent, SLOT_BYTES};
 use crate::unstored::Unstored;
 
 /// A count of this size may lead to one that a double does not hold exactly. Smaller counts would
@@ -29,11 +29,10 @@ pub struct Head {
     places: BTreeMap<i64, Place>,
     /// Series with updates that no store has.
     touched: Vec<Place>,
-    /// Slots of intervals with another step than that of their series, or that replace others. They
-    /// are written after all logs.
-    coarse: BTreeMap<i64, Batch>,
+    /// What belongs to no log: requests, and slots of intervals with another step than that of their
+    /// series, or that replace others. They are written after all logs.
+    rest: Changes,
     claims: Vec<(Writer, u64)>,
-    requests: Vec<Request>,
     /// Memory of logs and slots in bytes.
     bytes: usize,
 }
@@ -82,10 +81,7 @@ impl Head {
 
     /// Whether a store has everything.
     pub fn is_empty(&self) -> bool {
-        self.touched.is_empty()
-            && self.coarse.is_empty()
-            && self.claims.is_empty()
-            && self.requests.is_empty()
+        self.touched.is_empty() && self.rest.is_empty() && self.claims.is_empty()
     }
 
     /// The position of a series, by its number in the store. `lane` contains the recent points in
@@ -135,17 +131,8 @@ impl Head {
     /// # Errors
     /// Those of [`Lane::push`].
     pub fn point(&mut self, place: Place, point: Point) -> Result<(), Refusal> {
-        let open = &mut self.series[place.0 as usize];
-        let spec = &self.specs[open.spec as usize];
-        let (series, lane) = (open.id, self.lane);
-        let before = open.recent.bytes();
-        let key = |slot_us| SlotKey { slot_us, series, lane };
-        let taken = open.recent.point(spec, key, point, self.believed);
-        self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
-        taken?;
-        if !std::mem::replace(&mut open.touched, true) {
-            self.touched.push(place);
-        }
+        self.change(place, |recent, context| recent.point(context, point))?;
+        self.touch(place);
         Ok(())
     }
 
@@ -154,14 +141,7 @@ impl Head {
     /// # Errors
     /// Those of [`Lane::push`].
     pub fn admits(&mut self, place: Place, point: Point) -> Result<(), Refusal> {
-        let open = &mut self.series[place.0 as usize];
-        let spec = &self.specs[open.spec as usize];
-        let (series, lane) = (open.id, self.lane);
-        let before = open.recent.bytes();
-        let key = |slot_us| SlotKey { slot_us, series, lane };
-        let admitted = open.recent.admits(spec, key, point, self.believed);
-        self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
-        admitted
+        self.change(place, |recent, context| recent.admits(context, point))
     }
 
     /// Adds an interval.
@@ -175,14 +155,11 @@ impl Head {
         };
         let before = log.size();
         if open.replaced || !log.push_interval(interval) {
-            let step = self.specs[open.spec as usize].step;
-            self.interval_at(place, interval, step);
+            self.interval_at(place, interval, self.spec(place).step);
             return Ok(());
         }
         self.bytes += log.size() - before;
-        if !std::mem::replace(&mut open.touched, true) {
-            self.touched.push(place);
-        }
+        self.touch(place);
         Ok(())
     }
 
@@ -199,12 +176,9 @@ impl Head {
     /// # Errors
     /// Those of [`Head::has_counted`].
     pub fn delta(&mut self, place: Place, delta: Interval) -> Result<bool, Refusal> {
-        let open = &mut self.series[place.0 as usize];
-        let before = open.recent.bytes();
-        let taken = open.recent.delta(delta);
-        self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
-        if taken == Ok(true) && !std::mem::replace(&mut open.touched, true) {
-            self.touched.push(place);
+        let taken = self.change(place, |recent, _| recent.delta(delta));
+        if taken == Ok(true) {
+            self.touch(place);
         }
         taken
     }
@@ -242,12 +216,9 @@ impl Head {
 
     /// Adds to slots of `step` of a series.
     fn slots_of(&mut self, place: Place, step: Step, add: impl FnOnce(&mut dyn FnMut(i64, Delta))) {
-        let open = &mut self.series[place.0 as usize];
-        let (series, lane) = (open.id, self.lane);
-        if !std::mem::replace(&mut open.touched, true) {
-            self.touched.push(place);
-        }
-        let batch = self.coarse.entry(step.us()).or_default();
+        self.touch(place);
+        let (series, lane) = (self.id(place), self.lane);
+        let batch = self.rest.slots.entry(step.us()).or_default();
         let before = batch.len();
         add(&mut |slot_us, delta| batch.add(SlotKey { slot_us, series, lane }, delta));
         self.bytes += (batch.len() - before) * SLOT_BYTES;
@@ -260,7 +231,7 @@ impl Head {
 
     /// Declares that updates since the last freeze are those of a request.
     pub fn request(&mut self, request: Request) {
-        self.requests.push(request);
+        self.rest.requests.push(request);
         self.bytes += REQUEST_BYTES;
     }
 
@@ -320,52 +291,60 @@ impl Head {
         for place in touched {
             let open = &mut self.series[place.0 as usize];
             (open.touched, open.replaced) = (false, false);
-            let spec = &self.specs[open.spec as usize];
-            let after = open.recent.after(spec);
-            let before = open.recent.bytes();
-            let recent = std::mem::replace(&mut open.recent, Recent::new(spec, &after));
-            self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
-            written.push(Written { place, id: open.id, spec: open.spec, recent });
+            let (id, spec) = (open.id, open.spec);
+            let recent = self.change(place, |recent, Context { spec, .. }| {
+                let next = Recent::new(spec, &recent.after(spec));
+                std::mem::replace(recent, next)
+            });
+            written.push(Written { place, id, spec, recent });
         }
-        let coarse = std::mem::take(&mut self.coarse);
-        let slots: usize = coarse.values().map(Batch::len).sum();
-        let requests = std::mem::take(&mut self.requests);
-        let bytes = slots * SLOT_BYTES + requests.len() * REQUEST_BYTES;
+        let rest = std::mem::take(&mut self.rest);
+        let slots: usize = rest.slots.values().map(Batch::len).sum();
+        let bytes = slots * SLOT_BYTES + rest.requests.len() * REQUEST_BYTES;
         self.bytes = self.bytes.saturating_sub(bytes);
-        Frozen::new(
-            self.lane,
-            self.believed,
-            self.specs.clone(),
+        Frozen {
+            lane: self.lane,
+            believed: self.believed,
+            specs: self.specs.clone(),
             written,
-            coarse,
-            std::mem::take(&mut self.claims),
-        )
-        .with_requests(requests)
+            rest,
+            claims: std::mem::take(&mut self.claims),
+            ..Frozen::default()
+        }
     }
 
     /// Continues a series, by its number in the store, from the lane that a store has after another
     /// writer has changed it; returns what that lane does not take.
     pub fn rebase(&mut self, id: i64, lane: &Lane) -> Unstored {
         let Some(place) = self.places.get(&id) else { return Unstored::default() };
-        let open = &mut self.series[place.0 as usize];
-        let before = open.recent.bytes();
-        let (series, number) = (open.id, self.lane);
-        let key = |slot_us| SlotKey { slot_us, series, lane: number };
-        let spec = &self.specs[open.spec as usize];
-        let unstored = open.recent.rebase(spec, key, lane, self.believed);
-        self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
-        unstored
+        self.change(*place, |recent, context| recent.rebase(context, lane))
     }
 
     /// Resets the recent points to those of a store, if a frozen batch was not written.
     pub fn undo(&mut self, frozen: Frozen) {
-        for written in frozen.into_written() {
-            let open = &mut self.series[written.place.0 as usize];
-            let spec = &self.specs[open.spec as usize];
-            let lane = written.recent.before();
-            let before = open.recent.bytes();
-            open.recent = Recent::new(spec, &lane);
-            self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
+        for Written { place, recent: written, .. } in frozen.written {
+            self.change(place, |recent, context| {
+                *recent = Recent::new(context.spec, &written.before());
+            });
+        }
+    }
+
+    /// Changes what is held of a series, and counts its memory.
+    fn change<T>(&mut self, place: Place, change: impl FnOnce(&mut Recent, Context<'_>) -> T) -> T {
+        let open = &mut self.series[place.0 as usize];
+        let spec = &self.specs[open.spec as usize];
+        let context = Context { spec, series: open.id, lane: self.lane, believed: self.believed };
+        let before = open.recent.bytes();
+        let done = change(&mut open.recent, context);
+        self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
+        done
+    }
+
+    /// A series has updates that no store has.
+    fn touch(&mut self, place: Place) {
+        let open = &mut self.series[place.0 as usize];
+        if !std::mem::replace(&mut open.touched, true) {
+            self.touched.push(place);
         }
     }
 }

@@ -48,6 +48,21 @@ impl Believed {
     }
 }
 
+/// The series whose updates they are, and what is believed of the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) spec: &'a Spec,
+    pub(crate) series: i64,
+    pub(crate) lane: i32,
+    pub(crate) believed: Believed,
+}
+
+impl Context<'_> {
+    fn key(self, slot_us: i64) -> SlotKey {
+        SlotKey { slot_us, series: self.series, lane: self.lane }
+    }
+}
+
 /// The updates of a series that no store has, and its recent points.
 #[derive(Clone, Debug)]
 pub(crate) enum Recent {
@@ -176,22 +191,16 @@ impl Recent {
         }
     }
 
-    /// Adds a point; `key` returns the key of a slot.
+    /// Adds a point.
     ///
     /// # Errors
     /// Those of [`Lane::push`].
-    pub(crate) fn point(
-        &mut self,
-        spec: &Spec,
-        key: impl Fn(i64) -> SlotKey,
-        point: Point,
-        believed: Believed,
-    ) -> Result<(), Refusal> {
-        let point = Point { reading: point.reading.checked(spec.kind)?, ..point };
+    pub(crate) fn point(&mut self, context: Context<'_>, point: Point) -> Result<(), Refusal> {
+        let point = Point { reading: point.reading.checked(context.spec.kind)?, ..point };
         if !self.is_next(point) {
-            let Late { lane, slots } = self.late(spec, &key)?;
-            let spec = believed.prepare(lane, spec);
-            lane.push(&spec, point, |slot_us, delta| slots.add(key(slot_us), delta))?;
+            let Late { lane, slots } = self.late(context)?;
+            let spec = context.believed.prepare(lane, context.spec);
+            lane.push(&spec, point, |slot_us, delta| slots.add(context.key(slot_us), delta))?;
         }
         if let Recent::Points { log, .. } = self {
             log.push_point(point);
@@ -203,21 +212,13 @@ impl Recent {
     ///
     /// # Errors
     /// Those of [`Lane::push`].
-    pub(crate) fn admits(
-        &mut self,
-        spec: &Spec,
-        key: impl Fn(i64) -> SlotKey,
-        point: Point,
-        believed: Believed,
-    ) -> Result<(), Refusal> {
-        match self.is_next(point) {
-            true => point.reading.checked(spec.kind).map(|_| ()),
-            false => {
-                let lane = &mut self.late(spec, key)?.lane;
-                let spec = believed.prepare(lane, spec);
-                lane.admits(&spec, point)
-            }
+    pub(crate) fn admits(&mut self, context: Context<'_>, point: Point) -> Result<(), Refusal> {
+        if self.is_next(point) {
+            return point.reading.checked(context.spec.kind).map(|_| ());
         }
+        let lane = &mut self.late(context)?.lane;
+        let spec = context.believed.prepare(lane, context.spec);
+        lane.admits(&spec, point)
     }
 
     /// Whether a point follows all others, none of which was late.
@@ -227,7 +228,7 @@ impl Recent {
     }
 
     /// What follows from the points, for one that arrives late.
-    fn late(&mut self, spec: &Spec, key: impl Fn(i64) -> SlotKey) -> Result<&mut Late, Refusal> {
+    fn late(&mut self, context: Context<'_>) -> Result<&mut Late, Refusal> {
         if let Recent::Points { log, known, forgotten, late } = self
             && late.is_none()
         {
@@ -235,7 +236,8 @@ impl Recent {
             let mut lane = Lane::remembering(points.by_ref().take(*known), *forgotten);
             let mut slots = Batch::default();
             for point in points {
-                lane.push(spec, point, |slot_us, delta| slots.add(key(slot_us), delta))?;
+                let sink = |slot_us, delta| slots.add(context.key(slot_us), delta);
+                lane.push(context.spec, point, sink)?;
             }
             *late = Some(Box::new(Late { lane, slots }));
         }
@@ -278,18 +280,11 @@ impl Recent {
 
     /// Adds the points or deltas that no store has to a lane which another writer has changed; returns
     /// what it does not take.
-    pub(crate) fn rebase(
-        &mut self,
-        spec: &Spec,
-        key: impl Fn(i64) -> SlotKey,
-        lane: &Lane,
-        believed: Believed,
-    ) -> Unstored {
+    pub(crate) fn rebase(&mut self, context: Context<'_>, lane: &Lane) -> Unstored {
         let mut unstored = Unstored::default();
-        match std::mem::replace(self, Recent::new(spec, lane)) {
+        match std::mem::replace(self, Recent::new(context.spec, lane)) {
             Recent::Points { log, known, .. } => {
-                let added =
-                    log.points().skip(known).map(|point| self.point(spec, &key, point, believed));
+                let added = log.points().skip(known).map(|point| self.point(context, point));
                 unstored.overtaken = added.filter(Result::is_err).count() as u64;
             }
             Recent::Intervals { log: others, stream } => {

@@ -112,9 +112,7 @@ impl<D: Disk> Follower<D> {
 
     /// The first positions of the files, in order.
     fn firsts(&mut self) -> Result<Vec<u64>, JournalError> {
-        let mut firsts = firsts(&self.disk.list().map_err(failed(&self.disk, ""))?);
-        firsts.sort_unstable();
-        Ok(firsts)
+        Ok(firsts(&self.disk.list().map_err(failed(&self.disk, ""))?))
     }
 
     fn has_records(&mut self, file: &Reads) -> Result<bool, JournalError> {

@@ -37,7 +37,7 @@
 
 use std::io;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 mod follow;
 
@@ -156,34 +156,17 @@ enum Tail {
     Earlier { lost: u64 },
 }
 
-impl Journal {
-    /// Opens the journal in a folder of the file system, which is created if necessary, and calls
-    /// `replay` with every record, in order.
-    ///
-    /// # Errors
-    /// [`JournalError`], and errors of `replay`.
-    pub fn open<E: From<JournalError>>(
-        folder: &Path,
-        replay: impl FnMut(u64, &[u8]) -> Result<(), E>,
-    ) -> Result<Journal, E> {
-        let disk = Folder::locked(folder);
-        let disk = disk.map_err(|(path, cause)| JournalError::Open { path, cause })?;
-        let disk = disk.ok_or_else(|| JournalError::Locked(folder.to_owned()))?;
-        Journal::open_on(disk, FILE_BYTES, replay)
-    }
-}
-
 impl<D: Disk> Journal<D> {
     /// Opens the journal on a disk, with files of about `file_bytes` bytes, and calls `replay` with
     /// every record, in order.
     ///
     /// # Errors
-    /// [`JournalError`], and errors of `replay`.
-    pub fn open_on<E: From<JournalError>>(
+    /// [`JournalError`].
+    pub fn open(
         mut disk: D,
         file_bytes: u64,
-        mut replay: impl FnMut(u64, &[u8]) -> Result<(), E>,
-    ) -> Result<Journal<D>, E> {
+        mut replay: impl FnMut(u64, &[u8]),
+    ) -> Result<Journal<D>, JournalError> {
         let mut files = settle(&mut disk)?;
         let with_records = files.iter().filter(|file| file.length > HEADER_BYTES).count();
         let mut last = None;
@@ -201,7 +184,7 @@ impl<D: Disk> Journal<D> {
             {
                 let before = &files[number - 1];
                 let name = name_of(if is_whole { file.first } else { before.first });
-                return Err(JournalError::Damaged { path: disk.path(&name), last }.into());
+                return Err(JournalError::Damaged { path: disk.path(&name), last });
             }
             let mut at = file.first - 1;
             missing.extend(last.filter(|last| *last < at).map(|last| last + 1..=at));
@@ -211,7 +194,7 @@ impl<D: Disk> Journal<D> {
                     Next::Record => {
                         at += 1;
                         begun = if reads.begins { at } else { begun };
-                        replay(at, &bytes)?;
+                        replay(at, &bytes);
                     }
                     next => break next,
                 }
@@ -224,7 +207,7 @@ impl<D: Disk> Journal<D> {
             let mut reads = Reads::new(unused.first);
             let lost = reads.header(&mut disk)?;
             if last + 1 + lost < unused.first {
-                return Err(JournalError::Damaged { path: disk.path(&reads.name), last }.into());
+                return Err(JournalError::Damaged { path: disk.path(&reads.name), last });
             }
             disk.remove(&reads.name).map_err(failed(&disk, &reads.name))?;
             files.truncate(with_records);
@@ -308,7 +291,7 @@ impl<D: Disk> Journal<D> {
             written = done.map_err(failed(&self.disk, &name));
             if written.is_ok() {
                 let bytes = self.pending.len() as u64;
-                self.file_mut().length += bytes;
+                self.files.last_mut().into_iter().for_each(|file| file.length += bytes);
                 self.committed = self.last;
             } else {
                 self.tail = Tail::Torn;
@@ -403,14 +386,6 @@ impl<D: Disk> Journal<D> {
         self.files.last().copied().unwrap_or(JournalFile { first: 1, length: HEADER_BYTES })
     }
 
-    fn file_mut(&mut self) -> &mut JournalFile {
-        if self.files.is_empty() {
-            self.files.push(JournalFile { first: 1, length: HEADER_BYTES });
-        }
-        let last = self.files.len() - 1;
-        &mut self.files[last]
-    }
-
     /// Makes the place after the last committed record one to append to.
     fn mend(&mut self) -> Result<(), JournalError> {
         match self.tail {
@@ -473,8 +448,7 @@ fn settle(disk: &mut impl Disk) -> Result<Vec<JournalFile>, JournalError> {
     if names.iter().any(|name| name == NEXT) {
         disk.remove(NEXT).map_err(failed(disk, NEXT))?;
     }
-    let mut firsts = firsts(&names);
-    firsts.sort_unstable();
+    let firsts = firsts(&names);
     let mut files = Vec::new();
     for (number, first) in (1..).zip(&firsts) {
         let name = name_of(*first);
@@ -496,9 +470,12 @@ fn settle(disk: &mut impl Disk) -> Result<Vec<JournalFile>, JournalError> {
     Ok(files)
 }
 
-/// The first positions of files, by their names.
+/// The first positions of files, by their names, in order.
 fn firsts(names: &[String]) -> Vec<u64> {
-    names.iter().filter_map(|name| name.strip_suffix(".journal")?.parse().ok()).collect()
+    let firsts = names.iter().filter_map(|name| name.strip_suffix(".journal")?.parse().ok());
+    let mut firsts: Vec<u64> = firsts.collect();
+    firsts.sort_unstable();
+    firsts
 }
 
 fn header(first: u64, lost: u64) -> Vec<u8> {

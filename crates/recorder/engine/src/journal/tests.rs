@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::Path;
 
 use super::*;
 
@@ -16,9 +17,8 @@ fn bytes_of(position: u64) -> Vec<u8> {
 fn open(folder: &Path) -> Result<(Journal, Records), JournalError> {
     let mut found = Records::new();
     let disk = Folder::locked(folder).unwrap().ok_or(JournalError::Locked(folder.to_owned()))?;
-    let journal = Journal::open_on(disk, 200, |position, bytes| {
+    let journal = Journal::open(disk, 200, |position, bytes| {
         found.push((position, bytes.to_vec()));
-        Ok::<(), JournalError>(())
     })?;
     Ok((journal, found))
 }

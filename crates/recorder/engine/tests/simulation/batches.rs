@@ -428,7 +428,7 @@ impl World {
             }
         };
         if self.without == Some(Leniency::WindowsForgotten) {
-            session.windows = None;
+            session.batches.windows = None;
         }
         let Session { journal, batches, .. } = &session;
         let (upto, first, last) = (batches.upto(), journal.first(), journal.last());

@@ -166,9 +166,8 @@ impl World {
     /// Opens the journal, and compares what is there with what should be.
     fn open(&mut self) -> Result<Option<Journal<SimulatedDisk>>, String> {
         let mut found = Records::new();
-        let opened = Journal::open_on(self.disk.clone(), FILE_BYTES, |position, bytes| {
+        let opened = Journal::open(self.disk.clone(), FILE_BYTES, |position, bytes| {
             found.push((position, bytes.to_vec()));
-            Ok::<(), JournalError>(())
         });
         let shown: Vec<u64> = found.iter().map(|(position, _)| *position).collect();
         let mut journal = match opened {
@@ -239,9 +238,8 @@ pub(crate) fn full_at_a_new_file(room: usize) -> Result<(), String> {
     let mut wanted = Vec::new();
     let open = |wanted: &[Vec<u8>]| {
         let mut found = Vec::new();
-        let journal = Journal::open_on(disk.clone(), FILE_BYTES, |_, bytes| {
+        let journal = Journal::open(disk.clone(), FILE_BYTES, |_, bytes| {
             found.push(bytes.to_vec());
-            Ok::<(), JournalError>(())
         });
         law(found == wanted, "every record is there")?;
         journal.map_err(|error| error.to_string())
