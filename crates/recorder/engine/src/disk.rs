@@ -51,8 +51,9 @@ pub trait Disk {
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// The file that was last read or written.
-    open: Option<(String, File)>,
+    writing: Option<(String, File)>,
+    /// Opened without writing, which a file system that has become read-only would refuse.
+    reading: Option<(String, File)>,
     /// Held so that no other process writes.
     _lock: Option<File>,
 }
@@ -63,7 +64,7 @@ const LOCK: &str = "lock";
 impl Folder {
     /// A folder that is only read.
     pub fn new(path: &Path) -> Folder {
-        Folder { path: path.to_owned(), open: None, _lock: None }
+        Folder { path: path.to_owned(), writing: None, reading: None, _lock: None }
     }
 
     /// A folder to write to, created if necessary; `None` if another process writes to it.
@@ -79,17 +80,18 @@ impl Folder {
         Ok(is_free.then(|| Folder { _lock: Some(lock), ..Folder::new(path) }))
     }
 
-    /// Opens a file to read it and to append to it.
-    fn open(&mut self, name: &str) -> io::Result<&mut File> {
-        let file = match self.open.take() {
+    fn writing(&mut self, name: &str) -> io::Result<&mut File> {
+        let file = match self.writing.take() {
             Some((known, file)) if known == name => file,
-            _ => OpenOptions::new().read(true).append(true).open(self.path.join(name))?,
+            _ => OpenOptions::new().append(true).open(self.path.join(name))?,
         };
-        Ok(&mut self.open.insert((name.to_owned(), file)).1)
+        Ok(&mut self.writing.insert((name.to_owned(), file)).1)
     }
 
+    /// Forgets the open files with a name.
     fn forget(&mut self, name: &str) {
-        self.open.take_if(|(known, _)| known == name);
+        self.writing.take_if(|(known, _)| known == name);
+        self.reading.take_if(|(known, _)| known == name);
     }
 }
 
@@ -109,7 +111,11 @@ impl Disk for Folder {
     }
 
     fn read(&mut self, name: &str, offset: u64, to: &mut [u8]) -> io::Result<usize> {
-        self.open(name)?.read_at(to, offset)
+        let file = match self.reading.take() {
+            Some((known, file)) if known == name => file,
+            _ => File::open(self.path.join(name))?,
+        };
+        self.reading.insert((name.to_owned(), file)).1.read_at(to, offset)
     }
 
     fn create(&mut self, name: &str) -> io::Result<()> {
@@ -118,15 +124,15 @@ impl Disk for Folder {
     }
 
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.open(name)?.write_all(bytes)
+        self.writing(name)?.write_all(bytes)
     }
 
     fn truncate(&mut self, name: &str, length: u64) -> io::Result<()> {
-        self.open(name)?.set_len(length)
+        self.writing(name)?.set_len(length)
     }
 
     fn sync(&mut self, name: &str) -> io::Result<()> {
-        self.open(name)?.sync_data()
+        self.writing(name)?.sync_data()
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {

@@ -508,8 +508,9 @@ fn read_all(disk: &mut impl Disk, name: &str, offset: u64, to: &mut [u8]) -> io:
     Ok(read)
 }
 
-/// Bytes that are read together.
-const READ_BYTES: usize = 256 << 10;
+/// Bytes that are read together: at first, and at most. A reader that is near the end of the journal
+/// needs few.
+const READ_BYTES: [usize; 2] = [4 << 10, 256 << 10];
 
 /// Reads a file from its beginning.
 #[derive(Debug)]
@@ -518,10 +519,10 @@ struct Reads {
     first: u64,
     /// Offset of the next record.
     offset: u64,
-    /// What was read from there on.
     buffer: Vec<u8>,
-    /// Where in the buffer the next record begins.
+    /// Where in the buffer the next record begins, and what was read ends.
     at: usize,
+    end: usize,
     /// Whether the latest record is the first of a commit.
     begins: bool,
 }
@@ -536,29 +537,28 @@ enum Next {
 
 impl Reads {
     fn new(first: u64) -> Reads {
-        Reads { name: name_of(first), first, offset: 0, buffer: Vec::new(), at: 0, begins: false }
+        let (name, buffer) = (name_of(first), Vec::new());
+        Reads { name, first, offset: 0, buffer, at: 0, end: 0, begins: false }
     }
 
     /// Forgets what was read ahead.
     fn again(&mut self) {
-        self.buffer.clear();
-        self.at = 0;
+        (self.at, self.end) = (0, 0);
     }
 
     /// The next bytes: `count` of them, or fewer at the end of the file.
     fn ahead(&mut self, disk: &mut impl Disk, count: usize) -> Result<&[u8], JournalError> {
-        if self.buffer.len() - self.at < count {
-            self.buffer.drain(..self.at);
-            self.at = 0;
-            let known = self.buffer.len();
-            self.buffer.resize(count.max(READ_BYTES), 0);
-            let offset = self.offset + known as u64;
-            let read = read_all(disk, &self.name, offset, &mut self.buffer[known..]);
-            let read = read.map_err(failed(disk, &self.name));
-            self.buffer.truncate(known + *read.as_ref().unwrap_or(&0));
-            read?;
+        if self.end - self.at < count {
+            self.buffer.copy_within(self.at..self.end, 0);
+            (self.at, self.end) = (0, self.end - self.at);
+            let [few, many] = READ_BYTES;
+            let length = count.max((self.buffer.len() * 2).clamp(few, many));
+            self.buffer.resize(length.max(self.buffer.len()), 0);
+            let offset = self.offset + self.end as u64;
+            let read = read_all(disk, &self.name, offset, &mut self.buffer[self.end..]);
+            self.end += read.map_err(failed(disk, &self.name))?;
         }
-        let ahead = &self.buffer[self.at..];
+        let ahead = &self.buffer[self.at..self.end];
         Ok(&ahead[..count.min(ahead.len())])
     }
 

@@ -34,10 +34,12 @@ impl World {
                 self.see_forgettable(process);
             }
             if let Some(reply) = self.answer(asked, answer == Answer::Gone)? {
-                self.note(match &reply {
-                    Reply::Found(found) => format!("series: {:?}", found.as_ref().err()),
-                    reply => format!("{reply:?}"),
-                });
+                match &reply {
+                    Reply::Found(found) => {
+                        self.note(format_args!("series: {:?}", found.as_ref().err()));
+                    }
+                    reply => self.note(format_args!("{reply:?}")),
+                }
                 self.tell(process, Event::Store(reply))?;
                 self.go_on(process)?;
             }
