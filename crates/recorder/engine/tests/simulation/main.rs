@@ -60,7 +60,8 @@ fn every_seed<S>(run: impl Fn(&[u64]) -> Result<S, String>, mut seen: impl FnMut
     }
 }
 
-/// Fails unless a seed fails without each of these rules, and its events become few.
+/// Fails unless a seed fails without each of these rules, and its events become few; prints which.
+#[allow(clippy::print_stdout, reason = "with --nocapture, as a table of what finds each fault")]
 fn each_is_needed<R: Copy + std::fmt::Debug, E: Clone, S>(
     rules: impl IntoIterator<Item = R>,
     events: fn(u64) -> Vec<E>,
@@ -68,9 +69,10 @@ fn each_is_needed<R: Copy + std::fmt::Debug, E: Clone, S>(
 ) {
     for rule in rules {
         let fails = |events: &[E]| run(events, Some(rule)).is_err();
-        let found = (0..20_000).map(events).find(|events| fails(events));
-        let Some(found) = found else { panic!("without {rule:?} nothing is found") };
-        let short = shrink(found, fails);
+        let found = (0..20_000).find(|seed| fails(&events(*seed)));
+        let Some(seed) = found else { panic!("without {rule:?} nothing is found") };
+        let short = shrink(events(seed), fails);
+        println!("without {rule:?}: seed {seed}, {} events", short.len());
         assert!(fails(&short) && short.len() <= FEW, "{rule:?}: {} events", short.len());
     }
 }
