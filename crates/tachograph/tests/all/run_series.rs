@@ -10,11 +10,12 @@ use crate::support::{Place, Server, TACHOGRAPH, eventually};
 fn agreeing_blocks(record: &Path) -> i64 {
     let db = recordfile::open(record).unwrap();
     // A variant that is calibrated twice has two trials of block 0, and one series for both. A trial
-    // that failed in its first slice, as on a machine that is too busy, has completed nothing.
+    // that failed in its first slice, as on a machine that is too busy, has completed nothing; one that
+    // takes four seconds has packed slots.
     let both = "WITH sums AS (
         SELECT tags ->> 'run' AS run, tags ->> 'part' AS part, tags ->> 'variant' AS variant,
                tags ->> 'offer' AS offer, lane AS block, sum(integral) AS total
-        FROM slot_1s JOIN series ON id = series
+        FROM stored_1s JOIN series ON id = series
         WHERE measurement = 'requests' AND field = 'completed' GROUP BY 1, 2, 3, 4, 5),
     counts AS (
         SELECT run, part, variant, offer, block, sum(completed) AS completed
@@ -56,10 +57,11 @@ fn a_run_is_queried_and_a_changed_slot_is_caught() {
     let table: String = db.query_row(partition, (), |row| row.get(0)).unwrap();
     let changed = db.execute(
         &format!(
-            "UPDATE {table} SET integral = integral - 1 WHERE (slot_us, series, lane) = (
-                 SELECT slot_us, series, lane FROM {table} JOIN series ON id = series
-                 WHERE field = 'completed' AND tags ->> 'variant' = 'b' AND lane = 1 AND integral > 0
-                 LIMIT 1)"
+            "INSERT INTO {table} (slot_us, series, lane, integral, covered_us, n, approximate)
+             SELECT slot_us, series, lane, -1, 0, 0, 0 FROM stored_1s JOIN series ON id = series
+             WHERE field = 'completed' AND tags ->> 'variant' = 'b' AND lane = 1 AND integral > 0
+             LIMIT 1
+             ON CONFLICT DO UPDATE SET integral = integral - 1"
         ),
         (),
     );
