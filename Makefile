@@ -65,6 +65,7 @@ experiments: build
 
 ## prove: the long proofs of the method; hours, not minutes (see docs/proofs/)
 prove: build
+	$(CARGO) check --locked --bins --manifest-path fuzz/Cargo.toml --target-dir target
 	$(CARGO) run --release --locked -p xtask -- prove all
 
 ## bench: compare our load engine with wrk, ab, h2load and oha; writes docs/performance.md (about ten minutes)

@@ -40,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
 fn is_stricter(fault: Fault, bytes: &[u8]) -> bool {
     match fault {
         // Hyper leaves what follows an answer to the next request, and an upgrade to its caller.
-        Fault::Unasked | Fault::UnaskedUpgrade => true,
+        Fault::SurplusBytes | Fault::UnexpectedUpgrade => true,
         // Contradictions in framing that hyper resolves; lines that it allows to be longer.
         Fault::BadFraming | Fault::BadChunk | Fault::HeadTooLarge => true,
         // Hyper skips empty lines before an answer, also before the one that follows an interim one.
