@@ -115,25 +115,17 @@ impl<S: Clone + PartialEq> Engine<S> {
 
     /// Whether messages must wait with their senders.
     pub fn is_full(&self) -> bool {
-        match &self.pace {
-            Pace::AtOnce => false,
-            Pace::Full(_) => true,
-            Pace::Behind(behind) => behind.is_full(),
-        }
+        self.pace.is_full()
     }
 
     /// Whether messages wait in the journal.
     pub fn is_behind(&self) -> bool {
-        matches!(self.pace, Pace::Behind(_))
+        self.pace.is_behind()
     }
 
     /// When the oldest message arrived that the store does not have, in microseconds since the epoch.
     pub fn oldest_us(&self) -> Option<i64> {
-        let behind_us = match &self.pace {
-            Pace::Behind(behind) => behind.oldest_us,
-            _ => None,
-        };
-        self.outgoing.oldest_us().or(behind_us)
+        self.outgoing.oldest_us().or(self.pace.oldest_us())
     }
 
     /// Approximate memory of updates that wait to be written.
@@ -192,7 +184,7 @@ impl<S: Clone + PartialEq> Engine<S> {
             Event::Record { position, bytes } => self.record(position, bytes, now, effects)?,
             Event::Find(book, series) => self.find(book, series, now, effects),
             Event::Piece(piece) => self.piece(piece, effects),
-            Event::Flush => self.flush(),
+            Event::Flush => self.goal.flush(),
             Event::Store(Reply::Found(found)) => {
                 let kept = found.map(|found| self.intake.gatherer.keep(found));
                 self.answered(kept.map(|()| Asking::Nothing), now, effects)?;
@@ -229,16 +221,8 @@ impl<S: Clone + PartialEq> Engine<S> {
                     self.write_last(now, effects);
                 }
             }
-            Event::HandOver => {
-                if let Goal::Serve = self.goal {
-                    self.goal = Goal::HandOver(LastBatch::Wanted);
-                }
-            }
-            Event::KeepOn => {
-                if let Goal::HandOver(_) = self.goal {
-                    self.goal = Goal::Serve;
-                }
-            }
+            Event::HandOver => self.goal.hand_over(),
+            Event::KeepOn => self.goal.keep_on(),
             Event::Stop => match self.goal {
                 // The successor reads the rest from the journal.
                 Goal::HandOver(_) | Goal::Ended => self.end(),
@@ -274,7 +258,7 @@ impl<S: Clone + PartialEq> Engine<S> {
     /// read from the journal again, without that request.
     fn overtaken(&mut self, now: Now) -> Result<(), EngineError> {
         self.counted = self.counted.max(self.applied);
-        self.fall_behind();
+        self.pace.fall_behind(self.applied);
         if let Goal::Stop(_) = self.goal {
             self.drain_again(now);
         }
@@ -345,21 +329,7 @@ impl<S: Clone + PartialEq> Engine<S> {
             Pace::AtOnce if !is_failing => self.pace = Pace::Full(passed),
             Pace::Full(_) if !self.has_journal() => {}
             Pace::Full(since) if !is_failing && passed.saturating_sub(since) < FULL_MAX => {}
-            _ => self.fall_behind(),
-        }
-    }
-
-    /// From now on messages wait in the journal, from the last one on that was applied.
-    fn fall_behind(&mut self) {
-        if !self.is_behind() {
-            self.pace = Pace::Behind(Behind::new(self.applied));
-        }
-    }
-
-    /// Everything is to be written before more is added.
-    fn flush(&mut self) {
-        if let Goal::Serve = self.goal {
-            self.goal = Goal::Flush;
+            _ => self.pace.fall_behind(self.applied),
         }
     }
 
@@ -374,7 +344,7 @@ impl<S: Clone + PartialEq> Engine<S> {
                 if self.has_journal() && now.passed.saturating_sub(since) > patience =>
             {
                 self.asking = Asking::Overdue(since);
-                self.fall_behind();
+                self.pace.fall_behind(self.applied);
             }
             Asking::Overdue(since) if now.passed.saturating_sub(since) >= SILENCE_MAX => {
                 effects.push(Effect::Trouble(Some(SILENT.to_owned())));
@@ -403,7 +373,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         } else if self.alone.add(piece, gatherer, is_settled, effects) {
             self.outgoing.updates += piece.updates.len() as u64;
         } else {
-            self.flush();
+            self.goal.flush();
             effects.push(Effect::Again);
         }
     }
@@ -565,7 +535,7 @@ impl<S: Clone + PartialEq> Engine<S> {
                 self.asking = Asking::Failed(now.passed + RETRY);
                 effects.push(Effect::Add(Figure::StoreErrors, 1));
                 effects.push(Effect::Trouble(Some(error.to_string())));
-                self.fall_behind();
+                self.pace.fall_behind(self.applied);
             }
         }
         Ok(())

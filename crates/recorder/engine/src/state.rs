@@ -19,6 +19,36 @@ pub(crate) enum Pace<S> {
     Behind(Behind<S>),
 }
 
+impl<S: PartialEq> Pace<S> {
+    /// Whether messages must wait with their senders.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            Pace::AtOnce => false,
+            Pace::Full(_) => true,
+            Pace::Behind(behind) => behind.is_full(),
+        }
+    }
+
+    pub(crate) fn is_behind(&self) -> bool {
+        matches!(self, Pace::Behind(_))
+    }
+
+    /// When the oldest message arrived that waits in the journal, in microseconds since the epoch.
+    pub(crate) fn oldest_us(&self) -> Option<i64> {
+        match self {
+            Pace::Behind(behind) => behind.oldest_us,
+            _ => None,
+        }
+    }
+
+    /// From now on messages wait in the journal, from the last one on that was applied.
+    pub(crate) fn fall_behind(&mut self, applied: u64) {
+        if !self.is_behind() {
+            *self = Pace::Behind(Behind::new(applied));
+        }
+    }
+}
+
 /// What the engine works towards.
 #[derive(Debug)]
 pub(crate) enum Goal {
@@ -34,6 +64,28 @@ pub(crate) enum Goal {
     Stop(Stop),
     /// Nothing: everything is stored, or a successor reads the rest.
     Ended,
+}
+
+impl Goal {
+    /// Everything is to be written before more is added.
+    pub(crate) fn flush(&mut self) {
+        if let Goal::Serve = self {
+            *self = Goal::Flush;
+        }
+    }
+
+    pub(crate) fn hand_over(&mut self) {
+        if let Goal::Serve = self {
+            *self = Goal::HandOver(LastBatch::Wanted);
+        }
+    }
+
+    /// Nobody takes over.
+    pub(crate) fn keep_on(&mut self) {
+        if let Goal::HandOver(_) = self {
+            *self = Goal::Serve;
+        }
+    }
 }
 
 /// The last batch before a successor takes over. It contains everything up to a new file of the
