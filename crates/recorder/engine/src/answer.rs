@@ -1,6 +1,6 @@
 //! Messages, and what becomes of them.
 
-use formats::{Arrival, Reason, RefusalCounts};
+use formats::{Arrival, Reason, RefusalCounts, Update, What};
 use store::Writer;
 
 use crate::clock::Arrived;
@@ -64,11 +64,26 @@ pub(crate) struct Taken {
     pub(crate) updates: u64,
     /// Updates of deltas that were counted before.
     pub(crate) repeated: u64,
+    /// The latest time that its sender says, in microseconds since the epoch, if it says any.
+    pub(crate) said_us: Option<i64>,
     /// Whether it waits for a batch.
     pub(crate) is_in_head: bool,
 }
 
 impl Taken {
+    /// Remembers the latest time of a message that is not that of its arrival.
+    pub(crate) fn hear<'a>(
+        &mut self,
+        message: Message<'_>,
+        updates: impl Iterator<Item = &'a Update>,
+    ) {
+        let at_us = |update: &Update| match update.what {
+            What::Point(point) => point.at_us,
+            What::Interval(interval) => interval.cover().span.end_us(),
+        };
+        self.said_us = updates.map(at_us).filter(|us| *us != message.arrived.at_us).max();
+    }
+
     /// Refuses the line, or the element, of this number, from 1.
     pub(crate) fn refuse(&mut self, number: u64, reason: Reason) {
         self.counted.refused.add(reason);

@@ -47,6 +47,7 @@ impl Elements {
             return Ok(());
         }
         taken.counted.lines = content.elements.len() as u64;
+        taken.hear(message, content.updates.iter().map(|(_, update)| update));
         if let Some(gatherer) = &mut gatherer {
             let touched = content.updates.iter().map(|(series, update)| (*series, update.kind));
             if let Some(missing) = gatherer.missing(BOOK.code(), self.messages.book(), touched) {

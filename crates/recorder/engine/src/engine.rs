@@ -490,6 +490,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         if taken.is_in_head {
             self.outgoing.add(message);
         }
+        effects.extend(taken.said_us.map(Effect::Hear));
         if taken.updates > 0 && message.position > self.counted {
             effects.push(Effect::Add(Figure::Updates, taken.updates));
         }

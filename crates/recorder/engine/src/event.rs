@@ -97,6 +97,8 @@ pub enum Effect<S> {
     Count(S, Counted),
     /// Add to a figure.
     Add(Figure, u64),
+    /// A sender [says](crate::Clock::hear) which time it is, in microseconds since the epoch.
+    Hear(i64),
     /// Find or create series in the store; [`Reply::Found`] follows.
     AskSeries(Question),
     /// Ask the store for a request; [`Reply::Known`] follows.

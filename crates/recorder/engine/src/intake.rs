@@ -126,6 +126,7 @@ impl Intake {
             }
         });
         taken.is_in_head = !updates.is_empty();
+        taken.hear(message, updates.iter().map(|(_, update)| update));
         let touched = updates.iter().map(|(series, update)| (*series, update.kind));
         if let Some(missing) = gatherer.missing(code, reader.book(), touched) {
             return Err(missing);

@@ -78,6 +78,7 @@ pub(crate) struct Metrics {
     head_bytes: Gauge,
     head_max_bytes: Gauge,
     oldest: Gauge<f64, std::sync::atomic::AtomicU64>,
+    clock_ahead: Gauge<f64, std::sync::atomic::AtomicU64>,
     is_full: Gauge,
     pub(crate) http_requests: Counter,
     pub(crate) connections: Family<ByWay, Gauge>,
@@ -188,6 +189,13 @@ impl Metrics {
             Unit::Seconds,
             oldest.clone(),
         );
+        let clock_ahead = Gauge::default();
+        registry.register_with_unit(
+            "clock_ahead",
+            "How far the clock is ahead of the time by which slots expire, because it is not believed",
+            Unit::Seconds,
+            clock_ahead.clone(),
+        );
         let (refused, datagrams) = (Family::default(), Family::default());
         let (connections, turned_away) = (Family::default(), Family::default());
         let datagrams_dropped = Family::default();
@@ -216,6 +224,7 @@ impl Metrics {
             head_bytes,
             head_max_bytes,
             oldest,
+            clock_ahead,
             is_full,
             http_requests,
             connections,
@@ -315,6 +324,7 @@ impl Metrics {
         self.journal_bytes.set(whole(state.journal_bytes.load(Relaxed)));
         self.head_bytes.set(whole(state.head_bytes.load(Relaxed)));
         self.oldest.set(state.oldest_age().as_secs_f64());
+        self.clock_ahead.set(state.clock_ahead().as_secs_f64());
         self.is_full.set(i64::from(is_full));
         let mut text = String::new();
         // Writing to a string cannot fail.

@@ -1,4 +1,5 @@
-//! Clocks that jump by seconds to years, in both directions, for any time, over restarts.
+//! Clocks that jump by seconds to years, in both directions, for any time, over restarts, with senders
+//! that know the right time, share the clock, send what is old, or say nothing.
 
 use engine::clock::{Clock, DISTRUST_US, Moment, PATIENCE_US, STEP_US};
 use series::SECOND_US;
@@ -30,16 +31,34 @@ pub(crate) enum Disbelief {
     KeysAtOnce,
     /// They are never forgotten.
     KeysForEver,
+    /// Senders are not heard.
+    Deaf,
+    /// The times of arrival are taken for times that senders say.
+    OwnVoice,
+}
+
+/// Which time senders say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Senders {
+    Silent,
+    /// The right one, but for a few.
+    Right,
+    /// What the clock shows.
+    Same,
+    /// One that was right so long ago, in microseconds.
+    Late(i64),
 }
 
 impl Disbelief {
-    pub(crate) const ALL: [Disbelief; 6] = [
+    pub(crate) const ALL: [Disbelief; 8] = [
         Disbelief::NoPatience,
         Disbelief::NoDistrust,
         Disbelief::NoRecord,
         Disbelief::ForEver,
         Disbelief::KeysAtOnce,
         Disbelief::KeysForEver,
+        Disbelief::Deaf,
+        Disbelief::OwnVoice,
     ];
 }
 
@@ -62,6 +81,8 @@ fn check(
     let mut since_us = 0;
     let mut recorded_us = START_US;
     let mut long_wrong = false;
+    // What senders say, and since when.
+    let (mut senders, mut said_since_us) = (Senders::Silent, 0);
     let first = Moment { passed_us, shown_us: START_US };
     let mut clock = Clock::new(first);
     let mut started_us = 0;
@@ -94,6 +115,23 @@ fn check(
                 Some(Disbelief::KeysForEver) => None,
                 _ => clock.forget_us(at, REMEMBER_US),
             };
+            let said_us = match senders {
+                Senders::Silent => None,
+                Senders::Right => Some(right_us - 30 * SECOND_US),
+                Senders::Same => Some(at.shown_us),
+                Senders::Late(lag_us) => Some(right_us - lag_us),
+            };
+            for each in 0..said_us.map_or(0, |_| 5) {
+                let is_other = senders == Senders::Right && each == 0;
+                let other_us = at.shown_us - [0, START_US][random.below(2) as usize];
+                let said_us = said_us.filter(|_| !is_other).unwrap_or(other_us);
+                if without != Some(Disbelief::Deaf) {
+                    clock.hear(at, said_us);
+                }
+            }
+            if without == Some(Disbelief::OwnVoice) {
+                (0..9).for_each(|_| clock.hear(at, now_us));
+            }
             let lasted_us = passed_us - since_us;
             let was_wrong = wrong_us.abs() > STEP_US;
             long_wrong |= was_wrong && lasted_us + 2 * each_us >= PATIENCE_US;
@@ -109,16 +147,22 @@ fn check(
                 law(is_right, format_args!("a right clock is believed: {now_us} at {right_us}"))?;
                 long_wrong = false;
             }
-            let is_trusted = lasted_us >= DISTRUST_US + PATIENCE_US + 2 * EACH_MAX_US;
-            if !was_wrong || lasted_us < DISTRUST_US {
+            // How long both have been as they are.
+            let settled_us = passed_us - since_us.max(said_since_us);
+            let is_trusted = settled_us >= 2 * DISTRUST_US + PATIENCE_US + 3 * EACH_MAX_US;
+            let is_denied = senders == Senders::Right && said_since_us <= since_us;
+            if !was_wrong || lasted_us < DISTRUST_US || is_denied {
                 let most_us = right_us + DISTRUST_US + 2 * STEP_US;
                 let is_safe = expiry_us.is_none_or(|us| us <= most_us.max(recorded_us));
                 law(is_safe, format_args!("nothing expires early: {expiry_us:?} at {right_us}"))?;
             }
+            // Expiry is behind the clock by as much as most senders are.
+            let behind_us = at.shown_us - said_us.unwrap_or(at.shown_us);
+            let behind_us = if behind_us > DISTRUST_US { behind_us } else { 0 };
             if is_trusted {
-                let shown_us = at.shown_us;
-                let is_shown =
-                    expiry_us.is_some_and(|us| us.abs_diff(shown_us) <= STEP_US.unsigned_abs());
+                let until_us = at.shown_us - STEP_US..=at.shown_us + STEP_US;
+                let from_us = until_us.start() - behind_us;
+                let is_shown = expiry_us.is_some_and(|us| from_us <= us && us <= *until_us.end());
                 law(is_shown, "a clock that stays where it is is believed after an hour")?;
             }
             // What expiry believes after a jump may be an hour ahead.
@@ -133,12 +177,13 @@ fn check(
             if std::mem::take(&mut is_new) {
                 requests.push((passed_us, now_us));
             }
-            if is_trusted && lasted_us >= REMEMBER_US + 2 * DISTRUST_US + 4 * EACH_MAX_US {
-                let since_us = at.shown_us - REMEMBER_US - STEP_US;
+            if is_trusted && settled_us >= REMEMBER_US + 2 * DISTRUST_US + 4 * EACH_MAX_US {
+                let since_us = at.shown_us - behind_us - REMEMBER_US - STEP_US;
                 let is_told = forget_us.is_some_and(|us| us >= since_us);
                 law(is_told, "requests are forgotten in the end")?;
             }
-            if was_wrong && lasted_us >= DISTRUST_US && wrong_us > 0 {
+            let is_believed = wrong_us > 0 && !(is_denied && wrong_us > DISTRUST_US);
+            if was_wrong && lasted_us >= DISTRUST_US && is_believed {
                 // An hour was enough time to set it right.
                 return Ok(());
             }
@@ -148,7 +193,18 @@ fn check(
         let longest_s = jump_s[random.below(8) as usize];
         let jump_us = (random.below(longest_s) + 1) as i64 * SECOND_US;
         let before_us = wrong_us;
-        match random.below(6) {
+        match random.below(8) {
+            6 | 7 => {
+                senders = match random.below(4) {
+                    0 => Senders::Silent,
+                    1 => Senders::Right,
+                    2 => Senders::Same,
+                    _ => Senders::Late(jump_us),
+                };
+                said_since_us = passed_us;
+                script.push(format!("{passed_us} senders: {senders:?}"));
+                continue;
+            }
             0 | 1 => wrong_us = if random.one_in(2) { jump_us } else { -jump_us },
             2 | 3 => wrong_us = 0,
             4 => {

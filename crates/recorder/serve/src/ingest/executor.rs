@@ -298,6 +298,7 @@ impl Executor<'_> {
             Effect::Answer(refused, counted) => done.answer = Some((refused, counted)),
             Effect::Count(sender, counted) => self.count(&sender, &counted),
             Effect::Add(figure, count) => metrics.add(figure, count),
+            Effect::Hear(said_us) => state.hear(said_us),
             Effect::AskSeries(question) => {
                 self.work(move |store| Some(Reply::Found(question.ask(store))));
             }

@@ -91,6 +91,17 @@ impl State {
         clock.forget_us(moment(), remember_us)
     }
 
+    /// A sender says which time it is, in microseconds since the epoch.
+    pub(super) fn hear(&self, said_us: i64) {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).hear(moment(), said_us);
+    }
+
+    /// How far the clock is ahead of the time by which slots expire.
+    pub(crate) fn clock_ahead(&self) -> Duration {
+        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        Duration::from_micros(clock.ahead_us(moment()) as u64)
+    }
+
     /// Compares the clock with the latest time that expiry has believed in the record.
     pub(super) fn compare_clock(&self, expired_us: &RangeInclusive<i64>) {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).compare(moment(), expired_us);

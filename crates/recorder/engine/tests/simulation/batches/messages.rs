@@ -8,6 +8,7 @@ use engine::{Arrived, Record};
 use formats::{Malformed, Precision, Protocol};
 use series::SECOND_US;
 
+use super::model::FUTURE_US;
 use super::wire;
 use crate::random::Random;
 
@@ -277,6 +278,23 @@ fn seconds(at_us: i64) -> String {
     match at_us.rem_euclid(SECOND_US) {
         0 => seconds.to_string(),
         part_us => format!("{seconds}.{part_us:06}"),
+    }
+}
+
+impl Sent {
+    /// Whether it is one of its times, in microseconds since the epoch, that a daemon hears from it;
+    /// none if all are of the future.
+    pub(crate) fn may_say(&self, heard_us: Option<i64>) -> bool {
+        let mut times = self.said.iter().filter_map(|said| match said {
+            Said::Point(sample) => Some(sample.at_us),
+            Said::Count { end_us, .. } => Some(*end_us),
+            _ => None,
+        });
+        let latest_us = self.arrived.latest_us.saturating_add(FUTURE_US);
+        match heard_us {
+            Some(heard_us) => self.given.format != Format::Statsd && times.any(|us| us == heard_us),
+            None => self.given.format == Format::Statsd || times.all(|us| us > latest_us),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) const STEP_US: i64 = 10 * SECOND_US;
 
 /// How late a point may be, and how far in the future.
 const LATENESS_US: i64 = 600 * SECOND_US;
-const FUTURE_US: i64 = 600 * SECOND_US;
+pub(super) const FUTURE_US: i64 = 600 * SECOND_US;
 
 /// The slots of a series by their starts.
 pub(crate) type Rows = BTreeMap<i64, Row>;

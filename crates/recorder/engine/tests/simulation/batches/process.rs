@@ -35,6 +35,8 @@ const SILENT_ROUND_MS: u64 = 5_000;
 pub(super) struct Done {
     is_again: bool,
     is_answered: bool,
+    /// What its sender said that the time is.
+    said_us: Option<i64>,
 }
 
 impl World {
@@ -114,12 +116,18 @@ impl World {
             Effect::Answer(_, counted) => {
                 done.is_answered = true;
                 if let Some(counted) = counted {
+                    let is_heard = self.messages[&number].may_say(done.said_us);
+                    law(is_heard, format_args!("senders are heard: {number} {:?}", done.said_us))?;
                     self.count(number, counted)?;
                 }
             }
             Effect::Count(number, counted) => self.count(number, counted)?,
             Effect::Add(Figure::RequestsRepeated, count) => self.seen.repetitions += count,
             Effect::Flushed => process.is_flushed = true,
+            Effect::Hear(said_us) => {
+                done.said_us = Some(said_us);
+                process.clock.hear(self.moment(), said_us);
+            }
             // Only pieces have lines to keep.
             Effect::Add(..) | Effect::Trouble(_) | Effect::Refuse(_) => {}
             Effect::Maintain { now_us, forget_us } => {
