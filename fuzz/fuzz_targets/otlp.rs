@@ -2,14 +2,14 @@
 
 #![no_main]
 
-use formats::{Arrival, Messages, Protocol, Taken, check_message};
+use formats::{Arrival, Messages, Protocol, MessageContent, check_message};
 use libfuzzer_sys::fuzz_target;
 use series::Limits;
 
 fuzz_target!(|message: &[u8]| {
     let checked = check_message(Protocol::Otlp, message);
     let mut messages = Messages::new(Limits::DEFAULT, 100);
-    let (mut taken, mut again) = (Taken::default(), Taken::default());
+    let (mut taken, mut again) = (MessageContent::default(), MessageContent::default());
     let arrival = Arrival::live(1_767_225_600_000_000);
     assert_eq!(messages.read(Protocol::Otlp, message, arrival, &mut taken), checked);
     if checked.is_err() {

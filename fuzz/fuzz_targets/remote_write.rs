@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use formats::{Arrival, Messages, Protocol, Taken, check_message};
+use formats::{Arrival, Messages, Protocol, MessageContent, check_message};
 use libfuzzer_sys::fuzz_target;
 use series::Limits;
 
@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
         if version & 1 == 0 { Protocol::RemoteWrite1 } else { Protocol::RemoteWrite2 };
     let checked = check_message(protocol, message);
     let mut messages = Messages::new(Limits::DEFAULT, 100);
-    let (mut taken, mut again) = (Taken::default(), Taken::default());
+    let (mut taken, mut again) = (MessageContent::default(), MessageContent::default());
     let arrival = Arrival::live(1_767_225_600_000_000);
     assert_eq!(messages.read(protocol, message, arrival, &mut taken), checked);
     if checked.is_err() {

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use formats::text::{Carried, Held, ParsedLine, Reader, Statsd};
-use formats::{Arrival, Line, SeriesName, What};
+use formats::text::{CarriedWindows, HeldValue, ParsedLine, Reader, Statsd};
+use formats::{Arrival, Line, SeriesName, UpdateContent};
 use libfuzzer_sys::fuzz_target;
 use series::{Limits, Step};
 
@@ -27,7 +27,7 @@ impl Daemon {
         for windowed in parsed.windows.iter().filter(|_| !is_known) {
             let name = self.reader.book().name(windowed.series).to_string();
             let mut add = |update: formats::Update, sign: f64| {
-                let What::Interval(interval) = update.what else { return };
+                let UpdateContent::Interval(interval) = update.what else { return };
                 let cover = interval.cover();
                 if let series::Amount::Count(count) = cover.amount {
                     let at = (name.clone(), cover.span.start_us());
@@ -45,7 +45,7 @@ impl Daemon {
         }
         let closed = self.reader.pass(at_us).clone();
         self.give(&closed, is_known);
-        let mut accepted: Vec<Vec<Held>> = Vec::new();
+        let mut accepted: Vec<Vec<HeldValue>> = Vec::new();
         for (number, bytes) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
             let line = Line { number, bytes, too_long: false, first: true, last: true, torn: false };
             let Ok(parsed) = self.reader.read(line, Arrival::live(at_us)) else { return };
@@ -66,7 +66,7 @@ impl Daemon {
 /// What is in the journal and in the record after a batch.
 struct Saved {
     upto: u64,
-    carried: Carried,
+    carried: CarriedWindows,
     /// The series to which fractions are owed.
     names: Vec<SeriesName>,
     record: BTreeMap<(String, i64), f64>,

@@ -19,7 +19,7 @@ use rand::RngExt as _;
 use series::{Accumulator, Delta, Interval, Kind, Point, Reading, SECOND_US, SlotKey, Spec};
 
 use store::{
-    Applied, Changes, Identity, LaneChange, Memory, NewSeries, Packing, Postgres, Series,
+    BatchResult, Changes, Identity, LaneChange, Memory, NewSeries, Packing, Postgres, Series,
     SeriesLimit, Sqlite, Store, StoreError, Writer, is_postgres, open,
 };
 
@@ -335,7 +335,7 @@ impl Replay {
             for seq in self.applied[number] + 1..=last {
                 let changes = batch(&mut self.memory, &self.series, seed, number, seq)?;
                 let applied = self.memory.apply(writer(number), seq, &changes)?;
-                debug_assert!(matches!(applied, Applied::Now { .. }));
+                debug_assert!(matches!(applied, BatchResult::Now { .. }));
             }
             self.applied[number] = last;
         }

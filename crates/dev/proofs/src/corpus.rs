@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use formats::text::{Influx, Reader};
-use formats::{Arrival, Lines, Precision, What};
+use formats::{Arrival, Lines, Precision, UpdateContent};
 use serde_json::Value;
 use series::{Kind, Limits};
 
@@ -76,7 +76,7 @@ fn read(
     while let Some(line) = lines.next().map_err(|error| error.to_string())? {
         let parsed = reader.line(line, arrival).map_err(|error| error.to_string())?.clone();
         for (series, update) in &parsed.updates {
-            let What::Point(point) = update.what else { continue };
+            let UpdateContent::Point(point) = update.what else { continue };
             let name = reader.book().name(*series);
             let tags = name.tags().iter().map(|(key, value)| (key.as_str(), value.as_str()));
             let key = key(name.measurement(), name.field(), tags);

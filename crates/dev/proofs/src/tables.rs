@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use formats::text::{Graphite, Parser, Reader, Statsd};
-use formats::{Arrival, Lines, SeriesName, What};
+use formats::{Arrival, Lines, SeriesName, UpdateContent};
 use series::{Kind, Limits, SECOND_US, Step};
 
 use crate::corpus::Outcomes;
@@ -133,11 +133,13 @@ fn read(parser: Box<dyn Parser>, text: &[u8]) -> Result<(Numbers, Vec<&'static s
         for (series, update) in parsed.updates.iter().copied().chain(windows) {
             let name = reader.book().name(series);
             let (key, value) = match update.what {
-                What::Point(point) if update.kind == Kind::Gauge => {
+                UpdateContent::Point(point) if update.kind == Kind::Gauge => {
                     (at(name, point.at_us / SECOND_US), point.reading.as_f64())
                 }
-                What::Point(point) => (name.to_string(), point.reading.as_f64()),
-                What::Interval(interval) => (name.to_string(), interval.cover().amount.as_f64()),
+                UpdateContent::Point(point) => (name.to_string(), point.reading.as_f64()),
+                UpdateContent::Interval(interval) => {
+                    (name.to_string(), interval.cover().amount.as_f64())
+                }
             };
             // The other projects' tests expect no particular percentiles.
             if !matches!(name.field(), "p50" | "p90" | "p99") {

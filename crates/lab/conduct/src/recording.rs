@@ -14,8 +14,8 @@ use base::RunId;
 use record::{Block, Offer, Part, Run, Trial};
 use series::{Accumulator, Delta, Integral, Kind, SlotKey, Spec, Step};
 use store::{
-    Applied, Changes, Fingerprint, Identity, NewSeries, Retention, SeriesLimit, Sqlite, Store as _,
-    StoreError, Writer,
+    BatchResult, Changes, Fingerprint, Identity, NewSeries, Retention, SeriesLimit, Sqlite,
+    Store as _, StoreError, Writer,
 };
 
 use crate::slice_updates::{Measure, SliceSeen};
@@ -179,7 +179,7 @@ impl Recording {
         block: u32,
         trial: &Trial,
         changes: &Changes,
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<BatchResult, StoreError> {
         let writer = writer(run);
         let seq = self.trials + 1;
         let apply = |series: &mut Sqlite| {

@@ -6,7 +6,7 @@ use store::StoreError;
 
 use crate::event::Effect;
 use crate::gather::{Gatherer, Rrds};
-use crate::head::Frozen;
+use crate::head::FrozenBatch;
 use crate::placed::Piece;
 
 /// A piece that is written separately, because its counts may be too large for their slots: in a batch
@@ -72,7 +72,7 @@ impl Alone {
     pub(crate) fn failed(
         &mut self,
         error: StoreError,
-        frozen: Frozen,
+        frozen: FrozenBatch,
         gatherer: &mut Gatherer,
     ) -> Result<(), StoreError> {
         match (std::mem::take(self), error) {

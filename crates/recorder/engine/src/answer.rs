@@ -1,9 +1,9 @@
 //! Messages, and what becomes of them.
 
-use formats::{Arrival, Reason, RefusalCounts, Update, What};
+use formats::{Arrival, Reason, RefusalCounts, Update, UpdateContent};
 use store::Writer;
 
-use crate::clock::Arrived;
+use crate::clock::ArrivalTimes;
 use crate::record::Format;
 
 /// A message that is in the journal.
@@ -14,7 +14,7 @@ pub struct Message<'a> {
     /// How it is to be read.
     pub format: Format,
     /// When it arrived.
-    pub arrived: Arrived,
+    pub arrived: ArrivalTimes,
     /// The name of its request, if its sender has given it one.
     pub key: Option<Writer>,
     /// Whole lines, or a binary message that [can be read](formats::check_message).
@@ -24,14 +24,14 @@ pub struct Message<'a> {
 impl Message<'_> {
     /// Its arrival, by which its times are judged.
     pub(crate) fn arrival(&self) -> Arrival {
-        let Arrived { at_us, latest_us } = self.arrived;
+        let ArrivalTimes { at_us, latest_us } = self.arrived;
         Arrival { now_us: latest_us, at_us: Some(at_us) }
     }
 }
 
 /// The refused lines, or elements, of a message, and the accepted elements of a binary one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedLines {
     /// Their number.
     pub lines: u64,
     /// The number of the first in its message, the line, and why.
@@ -46,7 +46,7 @@ pub struct Refused {
 
 /// The lines, or elements, of a message.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
+pub struct LineCounts {
     /// All of them.
     pub lines: u64,
     /// Those refused.
@@ -55,9 +55,9 @@ pub struct Counted {
 
 /// What becomes of the lines, or elements, of a message.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
-    pub(crate) counted: Counted,
-    pub(crate) refused: Refused,
+pub(crate) struct TakenLines {
+    pub(crate) counted: LineCounts,
+    pub(crate) refused: RefusedLines,
     /// The number of the first that was refused, and why.
     pub(crate) first: Option<(u64, Reason)>,
     /// Updates that were accepted.
@@ -70,7 +70,7 @@ pub(crate) struct Taken {
     pub(crate) is_in_head: bool,
 }
 
-impl Taken {
+impl TakenLines {
     /// Remembers the latest time of a message that is not that of its arrival.
     pub(crate) fn hear<'a>(
         &mut self,
@@ -78,8 +78,8 @@ impl Taken {
         updates: impl Iterator<Item = &'a Update>,
     ) {
         let at_us = |update: &Update| match update.what {
-            What::Point(point) => point.at_us,
-            What::Interval(interval) => interval.cover().span.end_us(),
+            UpdateContent::Point(point) => point.at_us,
+            UpdateContent::Interval(interval) => interval.cover().span.end_us(),
         };
         self.said_us = updates.map(at_us).filter(|us| *us != message.arrived.at_us).max();
     }

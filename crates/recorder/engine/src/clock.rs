@@ -52,7 +52,7 @@ impl Moment {
 
 /// When something arrived, in microseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrived {
+pub struct ArrivalTimes {
     /// The time that was believed.
     pub at_us: i64,
     /// What the clock showed, if that was later: a clock that was just set right is not believed yet,
@@ -60,10 +60,10 @@ pub struct Arrived {
     pub latest_us: i64,
 }
 
-impl Arrived {
+impl ArrivalTimes {
     /// At a time that the clock showed too.
-    pub const fn at(at_us: i64) -> Arrived {
-        Arrived { at_us, latest_us: at_us }
+    pub const fn at(at_us: i64) -> ArrivalTimes {
+        ArrivalTimes { at_us, latest_us: at_us }
     }
 }
 
@@ -158,9 +158,9 @@ impl Clock {
     }
 
     /// The arrival of something now.
-    pub fn arrived(&mut self, at: Moment) -> Arrived {
+    pub fn arrived(&mut self, at: Moment) -> ArrivalTimes {
         let at_us = self.now_us(at);
-        Arrived { at_us, latest_us: at_us.max(at.shown_us) }
+        ArrivalTimes { at_us, latest_us: at_us.max(at.shown_us) }
     }
 
     /// A sender says which time it is, in microseconds since the epoch: the latest of a message that
@@ -252,7 +252,7 @@ mod tests {
             // Another jump does not continue the first one.
             assert_eq!(clock.now_us(at(100, jump_us)), right(100));
             let latest_us = right(159).max(right(159) + jump_us);
-            let arrived = Arrived { at_us: right(159), latest_us };
+            let arrived = ArrivalTimes { at_us: right(159), latest_us };
             assert_eq!(clock.arrived(at(159, jump_us)), arrived);
             assert_eq!(clock.now_us(at(160, jump_us)), right(160) + jump_us, "it stays there");
         }

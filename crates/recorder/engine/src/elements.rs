@@ -1,9 +1,9 @@
 //! Binary messages: from their elements to the head.
 
-use formats::{Element, ElementKind, Messages, Protocol, Reason, Series, Update, What};
+use formats::{Element, ElementKind, Messages, Protocol, Reason, Series, Update, UpdateContent};
 use series::{Kind, Limits, Point, Reading, SECOND_US};
 
-use crate::answer::{Message, Taken};
+use crate::answer::{Message, TakenLines};
 use crate::gather::{Gatherer, Question};
 use crate::record::Format;
 
@@ -22,12 +22,15 @@ const BOOK: Format = Format::Message(Protocol::RemoteWrite1);
 pub(crate) struct Elements {
     messages: Messages,
     /// The content of the latest message.
-    content: formats::Taken,
+    content: formats::MessageContent,
 }
 
 impl Elements {
     pub(crate) fn new(limits: Limits, series_max: usize) -> Elements {
-        Elements { messages: Messages::new(limits, series_max), content: formats::Taken::default() }
+        Elements {
+            messages: Messages::new(limits, series_max),
+            content: formats::MessageContent::default(),
+        }
     }
 
     /// Adds the updates of a message to the head; without one, the message is only judged.
@@ -39,7 +42,7 @@ impl Elements {
         mut gatherer: Option<&mut Gatherer>,
         protocol: Protocol,
         message: Message<'_>,
-        taken: &mut Taken,
+        taken: &mut TakenLines,
     ) -> Result<(), Question> {
         let content = &mut self.content;
         if self.messages.read(protocol, message.lines, message.arrival(), content).is_err() {
@@ -119,7 +122,7 @@ fn add(
         {
             let start = Point { at_us: start_us, reading: Reading::Level(0.0) };
             // Without it the time since the start is unknown, and the element still counts.
-            let start = Update { kind: Kind::Total, what: What::Point(start) };
+            let start = Update { kind: Kind::Total, what: UpdateContent::Point(start) };
             let _ = gatherer.line(&[(*series, start)]);
         }
     }

@@ -8,7 +8,7 @@ use series::Kind;
 use store::{StoreError, Writer};
 
 use crate::alone::Alone;
-use crate::answer::{Counted, Message, Refused};
+use crate::answer::{LineCounts, Message, RefusedLines};
 use crate::behind::Behind;
 use crate::disk::Disk;
 use crate::event::{Effect, EngineError, Event, Figure, Now, Reply, Wants};
@@ -443,7 +443,7 @@ impl<S: Clone + PartialEq> Engine<S> {
     }
 
     /// Counts a message that was read from the journal, once.
-    fn count(&mut self, position: u64, counted: Option<Counted>, effects: &mut Effects<S>) {
+    fn count(&mut self, position: u64, counted: Option<LineCounts>, effects: &mut Effects<S>) {
         if position <= self.counted {
             return;
         }
@@ -461,7 +461,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         message: Message<'_>,
         now: Now,
         effects: &mut Effects<S>,
-    ) -> Option<(Refused, Option<Counted>)> {
+    ) -> Option<(RefusedLines, Option<LineCounts>)> {
         if self.asking.is_pending() {
             return None;
         }
@@ -475,7 +475,7 @@ impl<S: Clone + PartialEq> Engine<S> {
                 Some(true) => {
                     effects.push(Effect::Add(Figure::RequestsRepeated, 1));
                     let refused = self.intake.repeated(message);
-                    return Some((Refused { is_repeated: true, ..refused }, None));
+                    return Some((RefusedLines { is_repeated: true, ..refused }, None));
                 }
                 Some(false) => {}
             }

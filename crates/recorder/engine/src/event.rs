@@ -7,12 +7,12 @@ use formats::{Book, Reason, Series};
 use series::Kind;
 use store::{StoreError, Writer};
 
-use crate::answer::{Counted, Message, Refused};
-use crate::gather::{Found, Question};
-use crate::head::Frozen;
+use crate::answer::{LineCounts, Message, RefusedLines};
+use crate::gather::{FoundSeries, Question};
+use crate::head::FrozenBatch;
 use crate::placed::Piece;
 use crate::session::Batches;
-use crate::stored::Stored;
+use crate::stored::StoredBatch;
 
 /// The world at the time of an event.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,11 +74,11 @@ pub enum Event<'a, S> {
 #[derive(Debug)]
 pub enum Reply {
     /// To [`Effect::AskSeries`].
-    Found(Result<Found, StoreError>),
+    Found(Result<FoundSeries, StoreError>),
     /// To [`Effect::AskKey`]: whether the store has the request.
     Known(Writer, Result<bool, StoreError>),
     /// To [`Effect::Write`]; the batch comes back if it was not written.
-    Written(Result<Stored, (StoreError, Box<Frozen>)>),
+    Written(Result<StoredBatch, (StoreError, Box<FrozenBatch>)>),
     /// To [`Effect::Maintain`]: whether there is more to do.
     Maintained(bool),
 }
@@ -92,9 +92,9 @@ pub enum Effect<S> {
     /// written.
     Refuse(Vec<(usize, Reason)>),
     /// Answer the sender of this event's message, and count it.
-    Answer(Refused, Option<Counted>),
+    Answer(RefusedLines, Option<LineCounts>),
     /// Count a message that was read from the journal.
-    Count(S, Counted),
+    Count(S, LineCounts),
     /// Add to a figure.
     Add(Figure, u64),
     /// A sender [says](crate::Clock::hear) which time it is, in microseconds since the epoch.
@@ -118,7 +118,7 @@ pub enum Effect<S> {
     /// Start a new file of the journal, if possible; [`Event::FileStarted`] follows at once.
     StartFile,
     /// Write a batch to the store; [`Reply::Written`] follows.
-    Write(Box<Frozen>),
+    Write(Box<FrozenBatch>),
     /// Delete what is not needed of the journal.
     Release(Batches),
     /// Delete all that the store has from the journal.

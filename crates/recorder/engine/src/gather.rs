@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use formats::text::Windowed;
-use formats::{Book, Malformed, Reason, Update, What};
+use formats::text::WindowResult;
+use formats::{Book, Malformed, Reason, Update, UpdateContent};
 use series::{Interval, Kind, Lane, Point, Refusal, Sense, Spec, rrd};
 use store::{NewSeries, NotMade, Series, SeriesLimit, Store, StoreError};
 
 use crate::advance::Advance;
-use crate::clock::Arrived;
-use crate::head::{Frozen, Head, Place, STREAM_LANE};
+use crate::clock::ArrivalTimes;
+use crate::head::{FrozenBatch, Head, Place, STREAM_LANE};
 use crate::options::Options;
-use crate::placed::Placed;
-use crate::stored::Stored;
-use crate::unstored::Unstored;
+use crate::placed::PlacedUpdate;
+use crate::stored::StoredBatch;
+use crate::unstored::UnstoredUpdates;
 
 /// Series of a question at most: while one is answered, the store has their names in memory several
 /// times.
@@ -34,7 +34,7 @@ pub struct Gatherer {
     /// The updates.
     pub head: Head,
     /// By number of the book, and by the series' number in it.
-    books: Vec<Vec<Known>>,
+    books: Vec<Vec<KnownSeries>>,
     selected: usize,
     /// The series in RRD mode.
     pub(crate) rrds: Rrds,
@@ -49,7 +49,7 @@ pub(crate) type Rrds = HashMap<Place, Advance>;
 
 /// What is known about a series of a book.
 #[derive(Clone, Copy, Debug, Default)]
-enum Known {
+enum KnownSeries {
     #[default]
     New,
     Refused(Reason),
@@ -67,7 +67,7 @@ pub struct Question {
 
 /// What a store knows of series: the series themselves, their lanes, and RRDtool's states.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundSeries {
     book: usize,
     /// Each series of the book, or why nothing is taken of it.
     pub made: Vec<(formats::Series, Result<Series, Reason>)>,
@@ -94,7 +94,7 @@ impl Question {
     ///
     /// # Errors
     /// Those of the store.
-    pub fn ask(self, store: &mut dyn Store) -> Result<Found, StoreError> {
+    pub fn ask(self, store: &mut dyn Store) -> Result<FoundSeries, StoreError> {
         let Question { book, wanted, limit, lane } = self;
         let (numbers, wanted): (Vec<_>, Vec<_>) = wanted.into_iter().unzip();
         let (mut made, mut of_other_mode) = (Vec::with_capacity(wanted.len()), None);
@@ -130,7 +130,7 @@ impl Question {
         for series in found().filter(|series| series.rrd.is_some()) {
             rrds.insert(series.id, store.rrd(series.id)?.map(|rrd| rrd.state().clone()));
         }
-        Ok(Found { book, made, of_other_mode, lanes, rrds })
+        Ok(FoundSeries { book, made, of_other_mode, lanes, rrds })
     }
 }
 
@@ -151,7 +151,7 @@ impl Gatherer {
 
     /// A message arrives. Its time is believed also if a clock that was wrong has left points of the
     /// future.
-    pub(crate) fn arrives(&mut self, arrived: Arrived) {
+    pub(crate) fn arrives(&mut self, arrived: ArrivalTimes) {
         let horizon_us = arrived.latest_us.saturating_add(self.options.limits.future_us);
         self.head.believe(arrived.at_us, horizon_us);
     }
@@ -180,7 +180,7 @@ impl Gatherer {
         self.select(number);
         let mut new: BTreeMap<formats::Series, NewSeries> = BTreeMap::new();
         for (series, kind) in touched {
-            if let Known::New = self.known(series) {
+            if let KnownSeries::New = self.known(series) {
                 new.entry(series).or_insert_with(|| self.options.wanted(book.name(series), kind));
             }
             if new.len() == ASKED_MAX {
@@ -196,12 +196,12 @@ impl Gatherer {
     }
 
     /// Adds series to the head.
-    pub fn keep(&mut self, mut found: Found) {
+    pub fn keep(&mut self, mut found: FoundSeries) {
         self.select(found.book);
         let mut lanes = found.lanes.into_iter();
         for (number, made) in found.made {
             let known = match made {
-                Err(reason) => Known::Refused(reason),
+                Err(reason) => KnownSeries::Refused(reason),
                 Ok(series) => {
                     let lane = lanes.next().unwrap_or_default();
                     let before = self.head.bytes();
@@ -213,18 +213,18 @@ impl Gatherer {
                         let advance = || Advance::new(definition, state);
                         self.rrds.entry(place).or_insert_with(advance);
                     }
-                    Known::At(place)
+                    KnownSeries::At(place)
                 }
             };
             let (book, at) = (&mut self.books[found.book], number.0 as usize);
             if book.len() <= at {
-                book.resize(at + 1, Known::New);
+                book.resize(at + 1, KnownSeries::New);
             }
             book[at] = known;
         }
     }
 
-    fn known(&self, series: formats::Series) -> Known {
+    fn known(&self, series: formats::Series) -> KnownSeries {
         let book = self.books.get(self.selected);
         book.and_then(|book| book.get(series.0 as usize)).copied().unwrap_or_default()
     }
@@ -232,8 +232,8 @@ impl Gatherer {
     /// The position of a series of the selected book, if it was found.
     fn place(&self, series: formats::Series) -> Option<Place> {
         match self.known(series) {
-            Known::At(place) => Some(place),
-            Known::New | Known::Refused(_) => None,
+            KnownSeries::At(place) => Some(place),
+            KnownSeries::New | KnownSeries::Refused(_) => None,
         }
     }
 
@@ -243,13 +243,13 @@ impl Gatherer {
     /// Why it does not.
     pub fn takes(&self, series: formats::Series, kind: Kind) -> Result<Place, Reason> {
         match self.known(series) {
-            Known::At(place) if self.head.spec(place).kind == kind => {
+            KnownSeries::At(place) if self.head.spec(place).kind == kind => {
                 let is_full = !self.full.is_empty() && self.full.contains(&self.head.id(place));
                 if is_full { Err(Refusal::TooLarge.into()) } else { Ok(place) }
             }
-            Known::At(_) => Err(Refusal::WrongKind.into()),
-            Known::Refused(reason) => Err(reason),
-            Known::New => Err(Malformed::TooManySeries.into()),
+            KnownSeries::At(_) => Err(Refusal::WrongKind.into()),
+            KnownSeries::Refused(reason) => Err(reason),
+            KnownSeries::New => Err(Malformed::TooManySeries.into()),
         }
     }
 
@@ -271,8 +271,8 @@ impl Gatherer {
     /// Whether an update may make a count too large to be exact ([`Head::is_large`]).
     fn is_large(&self, series: formats::Series, update: &Update) -> bool {
         match &update.what {
-            What::Interval(interval) => Head::is_large_interval(interval),
-            What::Point(point) => {
+            UpdateContent::Interval(interval) => Head::is_large_interval(interval),
+            UpdateContent::Point(point) => {
                 let place = || self.takes(series, update.kind);
                 Head::may_be_large(point)
                     && place().is_ok_and(|place| self.head.is_large(place, point))
@@ -281,7 +281,7 @@ impl Gatherer {
     }
 
     /// Whether lines can be added only to a batch of their own, because a slot may overflow.
-    pub(crate) fn may_overflow(&self, updates: &[Placed]) -> bool {
+    pub(crate) fn may_overflow(&self, updates: &[PlacedUpdate]) -> bool {
         let mut each = updates.iter();
         self.options.head_bytes == 0
             || each.any(|placed| self.is_large(placed.series, &placed.update))
@@ -293,25 +293,25 @@ impl Gatherer {
     }
 
     /// Whether an update would be accepted.
-    fn admits(&mut self, placed: &Placed) -> Result<(), Reason> {
+    fn admits(&mut self, placed: &PlacedUpdate) -> Result<(), Reason> {
         let place = self.takes(placed.series, placed.update.kind)?;
         match placed.update.what {
-            What::Point(point) => {
+            UpdateContent::Point(point) => {
                 if let Some(rrd) = self.rrds.get(&place) {
                     rrd.clone().admit(point.at_us, self.start_us())?;
                 }
                 Ok(self.head.admits(place, point)?)
             }
-            What::Interval(interval) => Ok(admits(self.head.spec(place), interval)?),
+            UpdateContent::Interval(interval) => Ok(admits(self.head.spec(place), interval)?),
         }
     }
 
     /// Adds an update.
-    fn add(&mut self, placed: &Placed) -> Result<(), Reason> {
+    fn add(&mut self, placed: &PlacedUpdate) -> Result<(), Reason> {
         let place = self.takes(placed.series, placed.update.kind)?;
         match placed.update.what {
-            What::Point(point) => self.add_point(place, point)?,
-            What::Interval(interval) => {
+            UpdateContent::Point(point) => self.add_point(place, point)?,
+            UpdateContent::Interval(interval) => {
                 let spec = self.head.spec(place);
                 admits(spec, interval)?;
                 let own = spec.step;
@@ -339,7 +339,7 @@ impl Gatherer {
     /// Adds the updates of a line, all or none.
     fn add_line(
         &mut self,
-        mut line: impl ExactSizeIterator<Item = Placed> + Clone,
+        mut line: impl ExactSizeIterator<Item = PlacedUpdate> + Clone,
     ) -> Result<(), Reason> {
         // A single update that fails changes nothing, so only several are checked in advance.
         if line.len() > 1 {
@@ -357,16 +357,20 @@ impl Gatherer {
         if updates.iter().any(|(series, update)| self.is_large(*series, update)) {
             return Err(Refusal::TooLarge.into());
         }
-        if let [(series, Update { kind, what: What::Point(point) })] = updates {
+        if let [(series, Update { kind, what: UpdateContent::Point(point) })] = updates {
             let place = self.takes(*series, *kind)?;
             return self.add_point(place, *point);
         }
-        self.add_line(updates.iter().map(|(series, update)| Placed::new(0, *series, *update)))
+        self.add_line(updates.iter().map(|(series, update)| PlacedUpdate::new(0, *series, *update)))
     }
 
     /// Adds the updates of lines, of each line all or none, except for those at the places `skipped`;
     /// returns the places of those refused, and why. The series were found in the selected book.
-    pub fn lines(&mut self, updates: &[Placed], skipped: &HashSet<usize>) -> Vec<(usize, Reason)> {
+    pub fn lines(
+        &mut self,
+        updates: &[PlacedUpdate],
+        skipped: &HashSet<usize>,
+    ) -> Vec<(usize, Reason)> {
         refused(updates, |line| match skipped.contains(&line[0].place) {
             true => Ok(()),
             false => self.add_line(line.iter().copied()),
@@ -374,7 +378,7 @@ impl Gatherer {
     }
 
     /// The places of lines that would be refused, and why.
-    pub fn judge(&mut self, updates: &[Placed]) -> Vec<(usize, Reason)> {
+    pub fn judge(&mut self, updates: &[PlacedUpdate]) -> Vec<(usize, Reason)> {
         refused(updates, |line| line.iter().try_for_each(|placed| self.admits(placed)))
     }
 
@@ -389,7 +393,9 @@ impl Gatherer {
         let mut deltas = Vec::with_capacity(updates.len());
         for (series, update) in updates {
             let place = self.takes(*series, update.kind)?;
-            let What::Interval(delta) = update.what else { return Err(Refusal::WrongKind.into()) };
+            let UpdateContent::Interval(delta) = update.what else {
+                return Err(Refusal::WrongKind.into());
+            };
             if Head::is_large_interval(&delta) {
                 return Err(Refusal::TooLarge.into());
             }
@@ -409,8 +415,8 @@ impl Gatherer {
     ///
     /// # Errors
     /// Why it is refused: the bounds of the series.
-    pub fn window(&mut self, windowed: &Windowed, is_known: bool) -> Result<(), Reason> {
-        let Some(placed) = Placed::windowed(0, windowed) else { return Ok(()) };
+    pub fn window(&mut self, windowed: &WindowResult, is_known: bool) -> Result<(), Reason> {
+        let Some(placed) = PlacedUpdate::windowed(0, windowed) else { return Ok(()) };
         if is_known { self.admits(&placed) } else { self.add(&placed) }
     }
 
@@ -420,7 +426,7 @@ impl Gatherer {
     }
 
     /// Takes out everything that no store has ([`Head::freeze`]).
-    pub fn freeze(&mut self) -> Frozen {
+    pub fn freeze(&mut self) -> FrozenBatch {
         let changes = self.rrds.iter();
         let changes = changes.filter_map(|(place, rrd)| rrd.change(self.head.id(*place)));
         let changes = changes.collect();
@@ -433,7 +439,7 @@ impl Gatherer {
 
     /// Takes back a batch that was not written, because counts of these series would exceed what is
     /// exact: from now on nothing of them is taken. False if that changes nothing.
-    pub(crate) fn undo(&mut self, frozen: Frozen, rrds: Rrds, full: &HashSet<i64>) -> bool {
+    pub(crate) fn undo(&mut self, frozen: FrozenBatch, rrds: Rrds, full: &HashSet<i64>) -> bool {
         self.head.undo(frozen);
         self.rrds = rrds;
         let before = self.full.len();
@@ -442,7 +448,7 @@ impl Gatherer {
     }
 
     /// Continues from the lanes that another writer had changed; returns what was not stored.
-    pub fn stored(&mut self, stored: &Stored) -> Unstored {
+    pub fn stored(&mut self, stored: &StoredBatch) -> UnstoredUpdates {
         self.full.clear();
         let mut unstored = stored.unstored;
         for (id, lane) in &stored.rebased {
@@ -454,8 +460,8 @@ impl Gatherer {
 
 /// The places of the lines for which `add` gives a reason, and this.
 fn refused(
-    updates: &[Placed],
-    mut add: impl FnMut(&[Placed]) -> Result<(), Reason>,
+    updates: &[PlacedUpdate],
+    mut add: impl FnMut(&[PlacedUpdate]) -> Result<(), Reason>,
 ) -> Vec<(usize, Reason)> {
     let lines = updates.chunk_by(|a, b| a.place == b.place);
     lines.filter_map(|line| Some((line[0].place, add(line).err()?))).collect()
@@ -515,7 +521,7 @@ mod tests {
         gatherer.keep(question.ask(&mut store).unwrap());
         let mut delta = |series: &[formats::Series], from_s: i64, to_s: i64| {
             let interval = Interval::count(from_s * SECOND_US, to_s * SECOND_US, 5).unwrap();
-            let update = Update { kind: Kind::Count, what: What::Interval(interval) };
+            let update = Update { kind: Kind::Count, what: UpdateContent::Interval(interval) };
             let updates: Vec<_> = series.iter().map(|series| (*series, update)).collect();
             gatherer.delta(&updates)
         };

@@ -5,7 +5,7 @@ use formats::{Series, Update};
 use series::Kind;
 use store::Request;
 
-use crate::answer::{Message, Refused, Taken};
+use crate::answer::{Message, RefusedLines, TakenLines};
 use crate::elements::Elements;
 use crate::gather::{Gatherer, Question};
 use crate::options::Options;
@@ -76,7 +76,7 @@ impl Intake {
         self.statsd.pass(&mut self.gatherer, message, true);
         match message.format {
             Format::Statsd => {
-                self.statsd.lines(&mut self.gatherer, message, true, &mut Taken::default())
+                self.statsd.lines(&mut self.gatherer, message, true, &mut TakenLines::default())
             }
             _ => Ok(()),
         }
@@ -87,8 +87,8 @@ impl Intake {
     /// # Errors
     /// If a series is new, what to ask the store for. Then nothing is added, and the call is to be
     /// repeated.
-    pub(crate) fn take(&mut self, message: Message<'_>) -> Result<Taken, Question> {
-        let mut taken = Taken::default();
+    pub(crate) fn take(&mut self, message: Message<'_>) -> Result<TakenLines, Question> {
+        let mut taken = TakenLines::default();
         self.gatherer.arrives(message.arrived);
         self.statsd.pass(&mut self.gatherer, message, false);
         match message.format {
@@ -112,7 +112,7 @@ impl Intake {
         &mut self,
         message: Message<'_>,
         is_judged: bool,
-        taken: &mut Taken,
+        taken: &mut TakenLines,
     ) -> Result<(), Question> {
         let Intake { gatherer, readers, updates, lines, .. } = self;
         let code = message.format.code();
@@ -144,7 +144,7 @@ impl Intake {
     }
 
     /// Shows the first of the latest message that was refused, for an answer.
-    fn show(&self, message: Message<'_>, taken: &mut Taken) {
+    fn show(&self, message: Message<'_>, taken: &mut TakenLines) {
         let shown = |number| match message.format {
             Format::Message(_) => self.elements.shown(number),
             _ => shown_line(message.lines, number),
@@ -155,14 +155,14 @@ impl Intake {
 
     /// What of a message that repeats an earlier one cannot be read. It closes windows like any other,
     /// because it does so when it is read from the journal again.
-    pub(crate) fn repeated(&mut self, message: Message<'_>) -> Refused {
+    pub(crate) fn repeated(&mut self, message: Message<'_>) -> RefusedLines {
         self.statsd.pass(&mut self.gatherer, message, false);
         self.judge(message)
     }
 
     /// What of a message cannot be read; what the store would refuse is not known.
-    pub(crate) fn judge(&mut self, message: Message<'_>) -> Refused {
-        let mut taken = Taken::default();
+    pub(crate) fn judge(&mut self, message: Message<'_>) -> RefusedLines {
+        let mut taken = TakenLines::default();
         let judged = match message.format {
             Format::Influx(_) => self.lines(message, true, &mut taken),
             Format::Message(protocol) => self.elements.take(None, protocol, message, &mut taken),

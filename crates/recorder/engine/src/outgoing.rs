@@ -8,11 +8,11 @@ use store::{StoreError, Writer};
 use crate::alone::Alone;
 use crate::answer::Message;
 use crate::event::{Effect, EngineError, Figure, Now};
-use crate::head::Frozen;
+use crate::head::FrozenBatch;
 use crate::intake::Intake;
 use crate::options::EngineOptions;
 use crate::session::Batches;
-use crate::stored::Stored;
+use crate::stored::StoredBatch;
 
 /// How often the engine wants to be told that time passes, at least.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
@@ -60,12 +60,12 @@ enum Batch {
     /// Its record is being written to the journal.
     Noted(Batches),
     /// The store has been given it.
-    Sent(Sent),
+    Sent(SentBatch),
 }
 
 /// What is known of a batch that the store has been given.
 #[derive(Debug)]
-struct Sent {
+struct SentBatch {
     /// The batches before it.
     before: Option<Batches>,
     /// The requests whose updates it has.
@@ -76,7 +76,7 @@ struct Sent {
     omitted: HashSet<i64>,
     progress: Progress,
     /// The batch, and when the store did not accept it, until it is given again.
-    failed: Option<(Box<Frozen>, Duration)>,
+    failed: Option<(Box<FrozenBatch>, Duration)>,
 }
 
 /// What the store has made of a batch.
@@ -122,7 +122,7 @@ impl Outgoing {
     }
 
     /// The batch that the store has been given.
-    fn sent(&self) -> Option<&Sent> {
+    fn sent(&self) -> Option<&SentBatch> {
         match &self.batch {
             Batch::None | Batch::Weighed | Batch::Noted(_) => None,
             Batch::Sent(sent) => Some(sent),
@@ -218,7 +218,7 @@ impl Outgoing {
         let (keys, oldest_us) = (std::mem::take(&mut self.keys), self.oldest_us.take());
         let omitted = HashSet::new();
         let (progress, failed) = (Progress::Awaited, None);
-        self.batch = Batch::Sent(Sent { before, keys, oldest_us, omitted, progress, failed });
+        self.batch = Batch::Sent(SentBatch { before, keys, oldest_us, omitted, progress, failed });
     }
 
     /// Tells of a batch about which the store has been silent for long. A source that can be read
@@ -235,7 +235,7 @@ impl Outgoing {
     }
 
     /// Takes out the batch if it is to be written again by now.
-    pub(crate) fn again(&mut self, passed: Duration) -> Option<Box<Frozen>> {
+    pub(crate) fn again(&mut self, passed: Duration) -> Option<Box<FrozenBatch>> {
         let Batch::Sent(sent) = &mut self.batch else { return None };
         let is_due = |failed: &mut (_, Duration)| passed >= failed.1 + RETRY;
         sent.failed.take_if(is_due).map(|(frozen, _)| frozen)
@@ -248,7 +248,7 @@ impl Outgoing {
     /// Without a journal, any error that is not that of a piece [alone](Alone).
     pub(crate) fn written<S>(
         &mut self,
-        result: Result<Stored, (StoreError, Box<Frozen>)>,
+        result: Result<StoredBatch, (StoreError, Box<FrozenBatch>)>,
         intake: &mut Intake,
         alone: &mut Alone,
         now: Now,

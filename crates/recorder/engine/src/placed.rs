@@ -1,7 +1,7 @@
 //! Updates with their places in a piece.
 
-use formats::text::Windowed;
-use formats::{Series, Update, What};
+use formats::text::WindowResult;
+use formats::{Series, Update, UpdateContent};
 use series::{Interval, Step};
 use store::Writer;
 
@@ -14,13 +14,13 @@ pub struct Piece<'a> {
     /// it.
     pub writers: &'a [Writer],
     /// The updates. Those of a line have one place, and are accepted or refused together.
-    pub updates: &'a [Placed],
+    pub updates: &'a [PlacedUpdate],
 }
 
 /// An update with the index of its line in the piece. Updates of one index are adjacent, and are
 /// accepted or refused together.
 #[derive(Clone, Copy, Debug)]
-pub struct Placed {
+pub struct PlacedUpdate {
     /// The index.
     pub place: usize,
     /// The series, by its number in the book.
@@ -33,27 +33,27 @@ pub struct Placed {
     pub step: Option<Step>,
 }
 
-impl Placed {
+impl PlacedUpdate {
     /// An update that replaces nothing.
-    pub fn new(place: usize, series: Series, update: Update) -> Placed {
-        Placed { place, series, update, instead: None, step: None }
+    pub fn new(place: usize, series: Series, update: Update) -> PlacedUpdate {
+        PlacedUpdate { place, series, update, instead: None, step: None }
     }
 
     /// The update for the result of a window; `None` if nothing changes.
-    pub fn windowed(place: usize, windowed: &Windowed) -> Option<Placed> {
-        let Windowed { series, update, instead } = *windowed;
+    pub fn windowed(place: usize, windowed: &WindowResult) -> Option<PlacedUpdate> {
+        let WindowResult { series, update, instead } = *windowed;
         let interval = |update: Update| match update.what {
-            What::Interval(interval) => Some(interval),
-            What::Point(_) => None,
+            UpdateContent::Interval(interval) => Some(interval),
+            UpdateContent::Point(_) => None,
         };
         let old = instead.and_then(interval);
         let (update, instead) = match (update, old, instead) {
             (Some(update), old, _) => (update, old),
             (None, Some(old), Some(known)) => {
-                (Update { what: What::Interval(old.inverse()), ..known }, None)
+                (Update { what: UpdateContent::Interval(old.inverse()), ..known }, None)
             }
             (None, ..) => return None,
         };
-        Some(Placed { instead, ..Placed::new(place, series, update) })
+        Some(PlacedUpdate { instead, ..PlacedUpdate::new(place, series, update) })
     }
 }

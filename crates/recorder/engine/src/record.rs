@@ -15,13 +15,13 @@
 //!
 //! Once StatsD lines have arrived, a windows record precedes each batch record. The batch has the
 //! open windows as they were then; to continue them, the lines from an earlier position on are read
-//! again ([`Carried`]).
+//! again ([`CarriedWindows`]).
 
-use formats::text::Carried;
+use formats::text::CarriedWindows;
 use formats::{Book, Precision, Protocol, SeriesName};
 use store::Writer;
 
-use crate::clock::Arrived;
+use crate::clock::ArrivalTimes;
 use crate::journal::RECORD_MAX;
 
 /// How lines are to be read.
@@ -81,7 +81,7 @@ pub enum Record<'a> {
         /// How they are to be read.
         format: Format,
         /// When they arrived.
-        arrived: Arrived,
+        arrived: ArrivalTimes,
         /// The name of their request.
         key: Option<Writer>,
         /// The lines, or a message.
@@ -89,13 +89,13 @@ pub enum Record<'a> {
     },
     /// What must be known to continue the windows of the next batch, besides lines.
     Windows {
-        /// [`Carried::from`].
+        /// [`CarriedWindows::from`].
         from: u64,
-        /// [`Carried::newest_us`].
+        /// [`CarriedWindows::newest_us`].
         newest_us: i64,
-        /// [`Carried::closed_us`].
+        /// [`CarriedWindows::closed_us`].
         closed_us: i64,
-        /// [`Carried::owed`], as JSON.
+        /// [`CarriedWindows::owed`], as JSON.
         owed: &'a [u8],
     },
     /// A batch that contains everything up to a position.
@@ -114,7 +114,7 @@ impl Record<'_> {
     pub fn write(&self, to: &mut Vec<u8>) {
         to.clear();
         match self {
-            Record::Lines { format, arrived: Arrived { at_us, latest_us }, key, lines } => {
+            Record::Lines { format, arrived: ArrivalTimes { at_us, latest_us }, key, lines } => {
                 let is_later = latest_us > at_us;
                 let marks = [(key.is_some(), KEYED), (is_later, LATER)];
                 let marks = marks.iter().filter(|(is_marked, _)| *is_marked).map(|(_, mark)| mark);
@@ -158,7 +158,7 @@ impl Record<'_> {
             return Some(Record::Windows { from, newest_us, closed_us, owed: rest });
         }
         let format = *FORMATS.get(usize::from(kind & !(KEYED | LATER)))?;
-        let (mut arrived, mut key) = (Arrived::at(i64::from_le_bytes(take(&mut rest)?)), None);
+        let (mut arrived, mut key) = (ArrivalTimes::at(i64::from_le_bytes(take(&mut rest)?)), None);
         if kind & LATER != 0 {
             arrived.latest_us = i64::from_le_bytes(take(&mut rest)?);
         }
@@ -178,14 +178,15 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 
 /// A fraction that is owed to a series: measurement, tags, field, and the bits of the number,
 /// because JSON's numbers are decimal.
-type Owed = (String, Vec<(String, String)>, String, u64);
+type OwedFraction = (String, Vec<(String, String)>, String, u64);
 
 /// Writes what windows carry over a restart as a record; `next` is the position of the next
 /// message. Fractions that do not fit are dropped.
 pub fn write_windows(windows: &mut formats::text::Windows, book: &Book, next: u64) -> Vec<u8> {
     // Names have no control characters, so an escape is one more byte.
     let bytes_of = |series| 2 * book.name(series).to_string().len() + 64;
-    let Carried { from, newest_us, closed_us, owed } = windows.carried(next, OWED_MAX, bytes_of);
+    let CarriedWindows { from, newest_us, closed_us, owed } =
+        windows.carried(next, OWED_MAX, bytes_of);
     let owed = owed.into_iter().map(|(series, part)| {
         let name = book.name(series);
         (name.measurement(), name.tags(), name.field(), part.to_bits())
@@ -198,17 +199,17 @@ pub fn write_windows(windows: &mut formats::text::Windows, book: &Book, next: u6
 }
 
 /// Reads such a record; `None` for another one.
-pub fn read_windows(bytes: &[u8], book: &mut Book) -> Option<Carried> {
+pub fn read_windows(bytes: &[u8], book: &mut Book) -> Option<CarriedWindows> {
     let Some(Record::Windows { from, newest_us, closed_us, owed }) = Record::read(bytes) else {
         return None;
     };
-    let owed: Vec<Owed> = serde_json::from_slice(owed).ok()?;
+    let owed: Vec<OwedFraction> = serde_json::from_slice(owed).ok()?;
     let owed = owed.into_iter().filter_map(|(measurement, tags, field, part)| {
         // Beyond the limit on series, a fraction has no series any more.
         let name = SeriesName::new(measurement, tags, field).ok()?;
         Some((book.number(name).ok()?, f64::from_bits(part)))
     });
-    Some(Carried { from, newest_us, closed_us, owed: owed.collect() })
+    Some(CarriedWindows { from, newest_us, closed_us, owed: owed.collect() })
 }
 
 #[cfg(test)]
@@ -222,7 +223,7 @@ mod tests {
         batch.write(&mut bytes);
         assert_eq!(Record::read(&bytes), Some(batch));
         for format in FORMATS {
-            let (now, later) = (Arrived::at(-5), Arrived { at_us: -5, latest_us: 7 });
+            let (now, later) = (ArrivalTimes::at(-5), ArrivalTimes { at_us: -5, latest_us: 7 });
             let key = Some(Writer(7));
             let lengths = [(now, None, 15), (later, None, 23), (now, key, 31), (later, key, 39)];
             for (arrived, key, length) in lengths {

@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 use store::{Store, StoreError, Writer};
 
 use crate::disk::Disk;
-use crate::head::Frozen;
+use crate::head::FrozenBatch;
 use crate::journal::{Journal, JournalError};
 use crate::record::Record;
 
@@ -106,7 +106,7 @@ pub fn begin<D: Disk>(
         // Positions that the store knows are not used again.
         journal.skip_to(upto)?;
         batches.note(&mut journal)?;
-        match store.apply_all(&claims, &mut Frozen::default()) {
+        match store.apply_all(&claims, &mut FrozenBatch::default()) {
             Ok(_) => {
                 let missing = journal.missing().iter().filter(|missing| upto < *missing.end());
                 let missing = missing.cloned().collect();

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use formats::text::{Held, Reader, Windowed};
+use formats::text::{HeldValue, Reader, WindowResult};
 use formats::{Reason, Series};
 
-use crate::answer::{Message, Taken};
+use crate::answer::{Message, TakenLines};
 use crate::gather::{Gatherer, Question};
 use crate::record::{Format, read_windows, write_windows};
 use crate::text::read_lines;
@@ -103,7 +103,7 @@ impl Statsd {
             // It is outside the bounds of its series, and so is unknown.
             if !are_known {
                 self.refused += 1;
-                let nothing = Windowed { update: None, ..*windowed };
+                let nothing = WindowResult { update: None, ..*windowed };
                 // What was recorded can be taken back.
                 let _ = gatherer.window(&nothing, false);
             }
@@ -123,7 +123,7 @@ impl Statsd {
         gatherer: &mut Gatherer,
         message: Message<'_>,
         is_known: bool,
-        taken: &mut Taken,
+        taken: &mut TakenLines,
     ) -> Result<(), Question> {
         // The values, and the number and the count of values of each line.
         let (mut values, mut accepted) = (Vec::new(), Vec::new());
@@ -133,7 +133,7 @@ impl Statsd {
                 accepted.push((number, parsed.held.len()));
             }
         });
-        let touched = values.iter().flat_map(Held::series);
+        let touched = values.iter().flat_map(HeldValue::series);
         let code = Format::Statsd.code();
         if let Some(missing) = gatherer.missing(code, self.reader.book(), touched) {
             return Err(missing);
@@ -142,7 +142,7 @@ impl Statsd {
         for (number, count) in accepted {
             let (held, others) = rest.split_at_mut(count);
             rest = others;
-            if is_known && held.iter().all(Held::is_gauge) {
+            if is_known && held.iter().all(HeldValue::is_gauge) {
                 continue;
             }
             match self.line(gatherer, held, is_known) {
@@ -159,10 +159,10 @@ impl Statsd {
     fn line(
         &mut self,
         gatherer: &mut Gatherer,
-        held: &mut [Held],
+        held: &mut [HeldValue],
         is_known: bool,
     ) -> Result<(), Reason> {
-        for (series, kind) in held.iter().flat_map(Held::series) {
+        for (series, kind) in held.iter().flat_map(HeldValue::series) {
             gatherer.takes(series, kind)?;
         }
         for held in &mut *held {

@@ -1,10 +1,10 @@
 //! Writing a batch to a store in which others may write to the same lanes.
 
 use series::Lane;
-use store::{Applied, Store, StoreError, Writer};
+use store::{BatchResult, Store, StoreError, Writer};
 
-use crate::head::Frozen;
-use crate::unstored::Unstored;
+use crate::head::FrozenBatch;
+use crate::unstored::UnstoredUpdates;
 
 /// Attempts to write a batch to lanes that another writer keeps changing.
 const ATTEMPTS: usize = 20;
@@ -14,9 +14,9 @@ type Claim = (Writer, u64);
 
 /// What has become of a batch that a store has.
 #[derive(Debug, Default)]
-pub struct Stored {
+pub struct StoredBatch {
     /// What of it was not stored.
-    pub(crate) unstored: Unstored,
+    pub(crate) unstored: UnstoredUpdates,
     /// The lanes of these series after the batch, by their numbers in the store.
     pub(crate) rebased: Vec<(i64, Lane)>,
 }
@@ -28,22 +28,22 @@ pub struct Stored {
 /// Those of the store.
 pub fn write(
     store: &mut dyn Store,
-    frozen: &mut Frozen,
+    frozen: &mut FrozenBatch,
     now_us: i64,
-    mut apply: impl FnMut(&mut dyn Store, &[Claim], &mut Frozen) -> Result<Applied, StoreError>,
-) -> Result<Stored, StoreError> {
+    mut apply: impl FnMut(&mut dyn Store, &[Claim], &mut FrozenBatch) -> Result<BatchResult, StoreError>,
+) -> Result<StoredBatch, StoreError> {
     let claims = frozen.claims().to_vec();
     let (mut attempts, mut is_maintained) = (1, false);
     loop {
         match apply(store, &claims, frozen) {
             Ok(applied) => {
                 let expired = match applied {
-                    Applied::Now { expired } => expired,
+                    BatchResult::Now { expired } => expired,
                     // Its answer was lost, or another import of the same data was faster.
-                    Applied::Before => 0,
+                    BatchResult::Before => 0,
                 };
-                let unstored = Unstored { expired, ..frozen.unstored() };
-                return Ok(Stored { unstored, rebased: frozen.rebased() });
+                let unstored = UnstoredUpdates { expired, ..frozen.unstored() };
+                return Ok(StoredBatch { unstored, rebased: frozen.rebased() });
             }
             Err(StoreError::Stale { lanes }) if frozen.rebase(&lanes) && attempts < ATTEMPTS => {
                 attempts += 1;

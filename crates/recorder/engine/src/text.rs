@@ -3,7 +3,7 @@
 use formats::text::{ParsedLine, Reader};
 use formats::{Line, Lines, Quotes};
 
-use crate::answer::{Message, Taken};
+use crate::answer::{Message, TakenLines};
 
 /// Length of a line in an answer.
 const SHOWN_MAX: usize = 200;
@@ -12,7 +12,7 @@ const SHOWN_MAX: usize = 200;
 pub(crate) fn read_lines(
     message: Message<'_>,
     reader: &mut Reader,
-    taken: &mut Taken,
+    taken: &mut TakenLines,
     mut keep: impl FnMut(u64, &ParsedLine),
 ) {
     let (arrival, quotes) = (message.arrival(), reader.quotes());

@@ -2,7 +2,7 @@
 
 /// What of accepted updates was not stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unstored {
+pub struct UnstoredUpdates {
     /// Slots that are older than any retention keeps.
     pub expired: u64,
     /// Points that arrived late after those which another process has written to the same lane, and
@@ -12,8 +12,8 @@ pub struct Unstored {
     pub repeated: u64,
 }
 
-impl std::ops::AddAssign for Unstored {
-    fn add_assign(&mut self, other: Unstored) {
+impl std::ops::AddAssign for UnstoredUpdates {
+    fn add_assign(&mut self, other: UnstoredUpdates) {
         self.expired += other.expired;
         self.overtaken += other.overtaken;
         self.repeated += other.repeated;

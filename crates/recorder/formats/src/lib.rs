@@ -43,11 +43,12 @@ pub use compressed::{OpenedStream, UNPACKED_MAX, check, open};
 pub use error::FileError;
 pub use lines::{LINE_MAX, Line, Lines};
 pub use messages::{
-    ELEMENTS_MAX, Element, ElementKind, MessageError, Messages, Protocol, Taken, check_message,
+    ELEMENTS_MAX, Element, ElementKind, MessageContent, MessageError, Messages, Protocol,
+    check_message,
 };
 pub use name::{NAME_MAX, SeriesName, TAGS_MAX};
 pub use number::Number;
 pub use quotes::Quotes;
 pub use reason::{Malformed, Reason, RefusalCounts};
 pub use time::{Arrival, Precision, parse_time};
-pub use update::{Update, What};
+pub use update::{Update, UpdateContent};

@@ -4,7 +4,7 @@ use std::num::IntErrorKind;
 
 use series::{Kind, Point, Reading, Refusal};
 
-use crate::{Update, What};
+use crate::{Update, UpdateContent};
 
 /// A number without loss of precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +56,7 @@ impl Number {
             (Kind::Derive, Number::Signed(integer)) => Reading::Signed(integer),
             (kind, number) => kind.reading(number.as_f64())?,
         };
-        Ok(Update { kind, what: What::Point(Point { at_us, reading }) })
+        Ok(Update { kind, what: UpdateContent::Point(Point { at_us, reading }) })
     }
 
     /// An interval of a series of `kind`, which is [`Kind::Count`] or [`Kind::Level`].
@@ -106,7 +106,7 @@ mod tests {
     fn points_take_the_form_of_their_kind() {
         let counter = Number::Unsigned(u64::MAX).point(Kind::Counter, 5).unwrap();
         let reading = Reading::Unsigned(u64::MAX);
-        assert_eq!(counter.what, What::Point(Point { at_us: 5, reading }));
+        assert_eq!(counter.what, UpdateContent::Point(Point { at_us: 5, reading }));
         assert_eq!(Number::Signed(-1).point(Kind::Counter, 5), Err(Refusal::NegativeCounter));
         assert_eq!(Number::Float(0.5).point(Kind::Counter, 5), Err(Refusal::Fraction));
         assert_eq!(Number::Float(f64::NAN).point(Kind::Gauge, 5), Err(Refusal::NotANumber));

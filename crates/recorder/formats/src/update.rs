@@ -8,12 +8,12 @@ pub struct Update {
     /// The kind with which the series is created, and which it must have afterwards.
     pub kind: Kind,
     /// The update.
-    pub what: What,
+    pub what: UpdateContent,
 }
 
 /// A point or an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum What {
+pub enum UpdateContent {
     /// A value at an instant.
     Point(Point),
     /// An amount over an interval.
@@ -31,7 +31,7 @@ impl Update {
             ..0 => Interval::correction(start_us, end_us, count)?,
             _ => Interval::count(start_us, end_us, count)?,
         };
-        Ok(Update { kind: Kind::Count, what: What::Interval(interval) })
+        Ok(Update { kind: Kind::Count, what: UpdateContent::Interval(interval) })
     }
 
     /// A level over an interval.
@@ -40,14 +40,14 @@ impl Update {
     /// Those of [`Interval::level`].
     pub fn level(start_us: i64, end_us: i64, value: f64) -> Result<Update, Refusal> {
         let interval = Interval::level(start_us, end_us, value)?;
-        Ok(Update { kind: Kind::Level, what: What::Interval(interval) })
+        Ok(Update { kind: Kind::Level, what: UpdateContent::Interval(interval) })
     }
 
     /// Its start and end in microseconds since the epoch; equal for a point.
     pub fn times_us(&self) -> (i64, i64) {
         match self.what {
-            What::Point(point) => (point.at_us, point.at_us),
-            What::Interval(interval) => {
+            UpdateContent::Point(point) => (point.at_us, point.at_us),
+            UpdateContent::Interval(interval) => {
                 let span = interval.cover().span;
                 (span.start_us(), span.end_us())
             }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 use formats::text::{Graphite, Influx, Parser, Reader, Statsd};
-use formats::{Arrival, Lines, Precision, What, pickle};
+use formats::{Arrival, Lines, Precision, UpdateContent, pickle};
 use series::{Kind, Limits, Step};
 
 /// Reads a complete stream: series and values, or the reasons for refusal.
@@ -23,8 +23,8 @@ fn read(parser: Box<dyn Parser>, text: &str) -> String {
         let windows = parsed.windows.iter().map(|window| (window.series, window.update.unwrap()));
         for (series, update) in parsed.updates.iter().copied().chain(windows) {
             let value = match update.what {
-                What::Point(point) => point.reading.as_f64(),
-                What::Interval(interval) => interval.cover().amount.as_f64(),
+                UpdateContent::Point(point) => point.reading.as_f64(),
+                UpdateContent::Interval(interval) => interval.cover().amount.as_f64(),
             };
             let (_, at_us) = update.times_us();
             shown.push(format!("{} = {value} @{at_us}", reader.book().name(series)));

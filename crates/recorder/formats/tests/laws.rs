@@ -5,7 +5,7 @@
 use std::io::BufReader;
 
 use formats::text::{Columns, Csv, Graphite, Influx, ParsedLine, Parser, Reader, Statsd};
-use formats::{Arrival, LINE_MAX, Lines, Precision, SeriesName, What};
+use formats::{Arrival, LINE_MAX, Lines, Precision, SeriesName, UpdateContent};
 use proptest::prelude::*;
 use series::{Kind, Limits, Point, Reading, Step};
 
@@ -148,8 +148,8 @@ proptest! {
         let (parsed, _) = read(Box::new(Statsd::new(Step::from_secs(10).unwrap())), text.as_bytes());
         let windows = parsed.iter().flat_map(|(_, parsed)| &parsed.windows);
         let counted: f64 = windows.filter_map(|windowed| windowed.update).map(|update| match update.what {
-            What::Interval(interval) => interval.cover().amount.as_f64(),
-            What::Point(_) => panic!("a count is an interval"),
+            UpdateContent::Interval(interval) => interval.cover().amount.as_f64(),
+            UpdateContent::Point(_) => panic!("a count is an interval"),
         }).sum();
         prop_assert!((counted - total).abs() <= 0.5 + total * 1e-12, "{} of {}", counted, total);
     }
@@ -169,7 +169,7 @@ proptest! {
         let (parsed, names) = read(Box::new(Graphite::new(Kind::Gauge)), line.as_bytes());
         prop_assert_eq!(&names, &[SeriesName::new(path, tags, "value").unwrap()]);
         let reading = Reading::Level(value);
-        prop_assert_eq!(parsed[0].1.updates[0].1.what, What::Point(Point { at_us, reading }));
+        prop_assert_eq!(parsed[0].1.updates[0].1.what, UpdateContent::Point(Point { at_us, reading }));
     }
 
     #[test]
@@ -192,7 +192,7 @@ proptest! {
         prop_assert_eq!(&parsed[0].1.reasons, &[], "{}", line);
         prop_assert_eq!(&names, &[SeriesName::new(measurement, tags, field).unwrap()]);
         let reading = Reading::Signed(value);
-        prop_assert_eq!(parsed[0].1.updates[0].1.what, What::Point(Point { at_us, reading }));
+        prop_assert_eq!(parsed[0].1.updates[0].1.what, UpdateContent::Point(Point { at_us, reading }));
     }
 
     #[test]

@@ -6,8 +6,8 @@
 mod types;
 
 use formats::{
-    Arrival, ELEMENTS_MAX, ElementKind, MessageError, Messages, Protocol, Taken, What,
-    check_message,
+    Arrival, ELEMENTS_MAX, ElementKind, MessageContent, MessageError, Messages, Protocol,
+    UpdateContent, check_message,
 };
 use prost::Message as _;
 use series::{Amount, Limits, Reading};
@@ -24,7 +24,7 @@ const STALE: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
 /// What a message becomes, one text per element and update.
 fn shown(messages: &mut Messages, protocol: Protocol, message: &[u8]) -> Vec<String> {
     check_message(protocol, message).unwrap();
-    let mut taken = Taken::default();
+    let mut taken = MessageContent::default();
     messages.read(protocol, message, Arrival::live(NOW_US), &mut taken).unwrap();
     let since = |at_us: i64| (at_us - NOW_US) as f64 / 1e6;
     let (mut shown, mut updates) = (Vec::new(), taken.updates.iter());
@@ -36,7 +36,7 @@ fn shown(messages: &mut Messages, protocol: Protocol, message: &[u8]) -> Vec<Str
             let name = messages.book().name(*series);
             let kind = format!("{name} {:?}", update.kind);
             let text = match update.what {
-                What::Point(point) => {
+                UpdateContent::Point(point) => {
                     let start = element
                         .start_us
                         .map_or(String::new(), |start_us| format!(" since {}", since(start_us)));
@@ -46,7 +46,7 @@ fn shown(messages: &mut Messages, protocol: Protocol, message: &[u8]) -> Vec<Str
                     };
                     format!("{kind} {value} @{}{start}", since(point.at_us))
                 }
-                What::Interval(interval) => {
+                UpdateContent::Interval(interval) => {
                     let span = interval.cover().span;
                     let amount = match interval.cover().amount {
                         Amount::Count(count) => count.to_string(),
@@ -229,7 +229,7 @@ fn a_native_histogram_has_a_count_and_a_sum() {
             "t:sum{job=a} Total unknown @0 since -1",
         ]
     );
-    let mut taken = Taken::default();
+    let mut taken = MessageContent::default();
     let arrival = Arrival::live(NOW_US);
     messages().read(Protocol::RemoteWrite2, &bytes, arrival, &mut taken).unwrap();
     assert!(taken.elements.iter().all(|element| element.kind == ElementKind::Histogram));

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use formats::text::{Reader, Statsd, Windowed};
-use formats::{Arrival, Lines, Series, Update, What};
+use formats::text::{Reader, Statsd, WindowResult};
+use formats::{Arrival, Lines, Series, Update, UpdateContent};
 use proptest::prelude::*;
 use series::{Limits, Step};
 
@@ -58,7 +58,7 @@ struct Stored(BTreeMap<(i64, Series), Update>);
 
 impl Stored {
     /// Applies results; each must know what it replaces.
-    fn apply(&mut self, results: &[Windowed]) {
+    fn apply(&mut self, results: &[WindowResult]) {
         for result in results {
             let time = result.update.or(result.instead).unwrap().times_us().0;
             let before = match result.update {
@@ -146,7 +146,7 @@ proptest! {
 
         let mut seen: BTreeMap<(i64, String), BTreeMap<String, f64>> = BTreeMap::new();
         for ((start_us, series), update) in stored.0 {
-            let What::Interval(interval) = update.what else { panic!("a window is an interval") };
+            let UpdateContent::Interval(interval) = update.what else { panic!("a window is an interval") };
             let name = reader.book().name(series);
             let key = (start_us, name.measurement().to_owned());
             let amount = interval.cover().amount.as_f64();

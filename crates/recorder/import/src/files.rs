@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use engine::Placed;
+use engine::PlacedUpdate;
 use formats::files::{Aggregation, ResumedSource, Rrd, Stretch, Whisper};
 use formats::{Book, FileError, Line, Malformed, Reason, SeriesName, Update};
 use series::{Accumulator, Integral, Interval, Kind, SECOND_US, Spec, Step};
@@ -307,7 +307,7 @@ impl Import<'_, '_, '_> {
                 Ok(update) => {
                     let step = Some(self.widest(step, row.start_us, row.end_us));
                     let instead = row.instead;
-                    updates.push(Placed { place, series: number, update, instead, step });
+                    updates.push(PlacedUpdate { place, series: number, update, instead, step });
                 }
                 Err(reason) => refused.push((place, reason)),
             }

@@ -28,7 +28,7 @@ mod recorder;
 mod store_thread;
 mod summary;
 
-pub use engine::{HEAD_BYTES, Options, RrdMode, Unstored, WRITTEN_EACH};
+pub use engine::{HEAD_BYTES, Options, RrdMode, UnstoredUpdates, WRITTEN_EACH};
 pub use error::BackfillError;
 pub use lines::{LineStream, import};
 pub use summary::{RefusedLine, Summary, Watch};

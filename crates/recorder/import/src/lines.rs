@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::ops::Range;
 
-use engine::Placed;
-use formats::text::{Reader, Windowed};
-use formats::{Arrival, Book, FileError, Line, Malformed, Reason, Update, What};
+use engine::PlacedUpdate;
+use formats::text::{Reader, WindowResult};
+use formats::{Arrival, Book, FileError, Line, Malformed, Reason, Update, UpdateContent};
 use series::{Refusal, SECOND_US};
 use store::{Fingerprint, Store};
 
@@ -107,10 +107,10 @@ struct Import<'r, 's, 'w> {
 /// The content of a piece, line by line.
 #[derive(Debug, Default)]
 struct PieceContent {
-    updates: Vec<Placed>,
+    updates: Vec<PlacedUpdate>,
     refused: BTreeMap<usize, Vec<Reason>>,
     /// The results of windows, whose updates are placed after the block's lines.
-    windows: Vec<Windowed>,
+    windows: Vec<WindowResult>,
     /// Comments and empty lines.
     comments: u64,
     /// Skipped texts.
@@ -119,14 +119,14 @@ struct PieceContent {
 
 impl PieceContent {
     fn update(&mut self, place: usize, (series, update): (formats::Series, Update)) {
-        self.updates.push(Placed::new(place, series, update));
+        self.updates.push(PlacedUpdate::new(place, series, update));
     }
 
     /// Adds the result of a window, with its own position after `lines`.
-    fn window(&mut self, lines: usize, windowed: Windowed) {
+    fn window(&mut self, lines: usize, windowed: WindowResult) {
         let place = lines + self.windows.len();
         self.windows.push(windowed);
-        self.updates.extend(Placed::windowed(place, &windowed));
+        self.updates.extend(PlacedUpdate::windowed(place, &windowed));
     }
 }
 
@@ -311,7 +311,7 @@ impl Import<'_, '_, '_> {
         &mut self,
         block: &Block,
         places: Range<usize>,
-        held: Vec<(usize, Vec<formats::text::Held>)>,
+        held: Vec<(usize, Vec<formats::text::HeldValue>)>,
         start: &Fingerprint,
         end: &Fingerprint,
         said: &mut PieceContent,
@@ -459,11 +459,11 @@ fn keep(
 
 /// The result of a window, as a line that gives the same counts when imported; a comment if there
 /// is no such line.
-fn shown(book: &Book, windowed: &Windowed) -> String {
+fn shown(book: &Book, windowed: &WindowResult) -> String {
     let name = book.name(windowed.series);
     let amount = |update: Option<Update>| match update?.what {
-        What::Interval(interval) => Some(interval.cover()),
-        What::Point(_) => None,
+        UpdateContent::Interval(interval) => Some(interval.cover()),
+        UpdateContent::Point(_) => None,
     };
     let Some(cover) = amount(windowed.update) else { return format!("# {name}") };
     let before = amount(windowed.instead).map_or(0.0, |cover| cover.amount.as_f64());

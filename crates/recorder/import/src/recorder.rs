@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use engine::gather::{BOOK, Gatherer};
 use engine::{
-    Effect, Engine, EngineOptions, Event, Figure, Now, Piece, Placed, Reply, Unstored, Wants,
+    Effect, Engine, EngineOptions, Event, Figure, Now, Piece, PlacedUpdate, Reply, UnstoredUpdates,
+    Wants,
 };
 use formats::files::ResumedSource;
 use formats::{Book, Malformed, Reason};
@@ -28,7 +29,7 @@ pub(crate) struct Recorder<'s> {
     wrote: bool,
     /// Whether the engine has whole pieces: false while the refused lines of one are being kept.
     whole: bool,
-    unstored: Unstored,
+    unstored: UnstoredUpdates,
 }
 
 /// What became of an event.
@@ -69,7 +70,7 @@ impl Recorder<'_> {
                 begun: Instant::now(),
                 wrote: false,
                 whole: true,
-                unstored: Unstored::default(),
+                unstored: UnstoredUpdates::default(),
             };
             let done = work(&mut recorder);
             match &done {
@@ -150,7 +151,7 @@ impl Recorder<'_> {
     }
 
     /// Writes everything, and waits until it is stored; returns what was not.
-    pub(crate) fn finish(&mut self) -> Result<Unstored, BackfillError> {
+    pub(crate) fn finish(&mut self) -> Result<UnstoredUpdates, BackfillError> {
         self.settle()?;
         Ok(std::mem::take(&mut self.unstored))
     }
@@ -224,7 +225,7 @@ impl Recorder<'_> {
     pub(crate) fn judge(
         &mut self,
         book: &Book,
-        updates: &[Placed],
+        updates: &[PlacedUpdate],
     ) -> Result<Vec<(usize, Reason)>, BackfillError> {
         self.find(book, updates.iter().map(|placed| (placed.series, placed.update.kind)))?;
         self.wait()?;
@@ -238,7 +239,7 @@ impl Recorder<'_> {
         &mut self,
         writers: &[Writer],
         book: &Book,
-        updates: &[Placed],
+        updates: &[PlacedUpdate],
         mut refuse: impl FnMut(&[(usize, Reason)]) -> Result<(), BackfillError>,
     ) -> Result<Summary, BackfillError> {
         self.wrote = true;

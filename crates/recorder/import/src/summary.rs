@@ -4,7 +4,7 @@ use std::io;
 
 use formats::{Line, Reason, RefusalCounts};
 
-use crate::Unstored;
+use crate::UnstoredUpdates;
 
 /// The result of an import.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,7 +28,7 @@ pub struct Summary {
     /// The number of an incomplete last line that was left for the next import.
     pub torn: Option<u64>,
     /// What of accepted updates was not stored.
-    pub unstored: Unstored,
+    pub unstored: UnstoredUpdates,
     /// Earliest start and latest end of what was written, in microseconds since the epoch.
     pub span_us: Option<(i64, i64)>,
     /// Whether it was stopped before the end.

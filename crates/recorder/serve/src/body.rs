@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use store::{Fingerprint, Writer};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::ingest::{Answer, Format, Ingest, MESSAGE_MAX, Message, Refused, SHARE};
+use crate::ingest::{Answer, Format, Ingest, MESSAGE_MAX, Message, RefusedLines, SHARE};
 use crate::metrics::{Sender, Way};
 use crate::requests::RequestSender;
 
@@ -179,7 +179,7 @@ fn key(
 }
 
 /// Tells a client that its request repeats an earlier one.
-pub(crate) fn mark_repeated(refused: &Refused, headers: &mut HeaderMap) {
+pub(crate) fn mark_repeated(refused: &RefusedLines, headers: &mut HeaderMap) {
     if refused.is_repeated {
         headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
@@ -193,7 +193,7 @@ pub(crate) async fn deliver(
     way: Way,
     format: Format,
     ReadBody { bytes, room }: ReadBody,
-) -> Result<Refused, RequestFailure> {
+) -> Result<RefusedLines, RequestFailure> {
     let key = key(headers, format, &bytes)?;
     let (answer, answered) = oneshot::channel();
     let message = Message {

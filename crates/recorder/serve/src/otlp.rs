@@ -13,7 +13,7 @@ use axum::routing::post;
 use formats::Protocol;
 
 use crate::body::{self, RequestFailure};
-use crate::ingest::{Format, Ingest, Refused};
+use crate::ingest::{Format, Ingest, RefusedLines};
 use crate::metrics::Way;
 use crate::requests::RequestSender;
 
@@ -31,7 +31,7 @@ async fn export(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let mut refused = Refused::default();
+    let mut refused = RefusedLines::default();
     let (status, answer) = match take(&ingest, peer, &headers, body).await {
         Ok(taken) => {
             refused = taken;
@@ -54,7 +54,7 @@ async fn take(
     peer: RequestSender,
     headers: &HeaderMap,
     body: Body,
-) -> Result<Refused, RequestFailure> {
+) -> Result<RefusedLines, RequestFailure> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|found| found.to_str().ok());
     let media = content_type.and_then(|found| found.split(';').next()).unwrap_or_default();
     if !media.trim().eq_ignore_ascii_case(PROTOBUF) {
@@ -74,7 +74,7 @@ async fn take(
     formats::check_message(Protocol::Otlp, &message.bytes)
         .map_err(|error| RequestFailure::new(StatusCode::BAD_REQUEST, error.to_string()))?;
     if message.bytes.is_empty() {
-        return Ok(Refused::default());
+        return Ok(RefusedLines::default());
     }
     let (way, format) = (Way::otlp_http, Format::Message(Protocol::Otlp));
     body::deliver(ingest, peer, headers, way, format, message).await
@@ -82,7 +82,7 @@ async fn take(
 
 /// `ExportMetricsServiceResponse`: empty if everything was accepted, otherwise `partial_success`
 /// with `rejected_data_points` and `error_message`.
-fn partial_success(refused: &Refused) -> Vec<u8> {
+fn partial_success(refused: &RefusedLines) -> Vec<u8> {
     let Some((_, metric, reason)) = &refused.first else { return Vec::new() };
     let why = format!("the first refused data point is of '{metric}': {reason}");
     let mut partial = vec![0x08];

@@ -292,7 +292,7 @@ mod tests {
     use tokio::net::UnixStream;
 
     use super::*;
-    use crate::ingest::Refused;
+    use crate::ingest::RefusedLines;
     use crate::metrics::Way;
     use crate::places::Places;
 
@@ -316,7 +316,7 @@ mod tests {
         client.write_all(b"a 1 1\nb").await.unwrap();
         let message = messages.recv().await.unwrap();
         assert_eq!(message.lines, b"a 1 1\n");
-        message.answer.unwrap().send(Answer::Written(Refused::default())).unwrap();
+        message.answer.unwrap().send(Answer::Written(RefusedLines::default())).unwrap();
         tokio::time::advance(Duration::from_secs(19)).await;
         client.write_all(b" 2").await.unwrap();
         assert_eq!(places.take(None).unwrap_err(), "too_many_connections");

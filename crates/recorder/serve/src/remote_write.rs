@@ -13,7 +13,7 @@ use axum::routing::post;
 use formats::Protocol;
 
 use crate::body::{self, RequestFailure};
-use crate::ingest::{Format, Ingest, Refused};
+use crate::ingest::{Format, Ingest, RefusedLines};
 use crate::metrics::Way;
 use crate::requests::RequestSender;
 
@@ -47,7 +47,7 @@ async fn write(
                 StatusCode::REQUEST_TIMEOUT => StatusCode::SERVICE_UNAVAILABLE,
                 status => status,
             };
-            (status, Some(format!("{why}\n")), Refused::default())
+            (status, Some(format!("{why}\n")), RefusedLines::default())
         }
     };
     let mut response = match why {
@@ -76,7 +76,7 @@ async fn take(
     peer: RequestSender,
     headers: &HeaderMap,
     body: Body,
-) -> Result<Refused, RequestFailure> {
+) -> Result<RefusedLines, RequestFailure> {
     let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let protocol = protocol(content_type).ok_or_else(|| {
         let why = "this Content-Type is not supported: use application/x-protobuf, with \
@@ -95,7 +95,7 @@ async fn take(
     formats::check_message(protocol, &message.bytes)
         .map_err(|error| RequestFailure::new(StatusCode::BAD_REQUEST, error.to_string()))?;
     if message.bytes.is_empty() {
-        return Ok(Refused::default());
+        return Ok(RefusedLines::default());
     }
     let (way, format) = (Way::remote_write_http, Format::Message(protocol));
     body::deliver(ingest, peer, headers, way, format, message).await

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use crate::{Applied, Changes, Source, Store, StoreError, Writer};
+use crate::{BatchResult, Changes, Source, Store, StoreError, Writer};
 
 /// Pieces that may be ready before the store asks for them. One suffices to keep both threads busy,
 /// and each takes megabytes.
@@ -24,7 +24,7 @@ pub fn apply_ahead(
     store: &mut dyn Store,
     claims: &[(Writer, u64)],
     source: &mut (dyn Source + Send),
-) -> Result<Applied, StoreError> {
+) -> Result<BatchResult, StoreError> {
     thread::scope(|scope| {
         let (give, taken) = channel::<&mut (dyn Source + Send)>();
         let (passes, wanted) = channel();
@@ -138,9 +138,9 @@ mod tests {
     fn every_piece_arrives_once_and_a_batch_that_was_applied_is_not_made() {
         let (mut store, passes) = (store(), AtomicUsize::new(0));
         for (seq, applied) in [
-            (1, Applied::Now { expired: 0 }),
-            (1, Applied::Before),
-            (2, Applied::Now { expired: 0 }),
+            (1, BatchResult::Now { expired: 0 }),
+            (1, BatchResult::Before),
+            (2, BatchResult::Now { expired: 0 }),
         ] {
             let mut pieces = Pieces { count: 100, at: 7, panics_at: None, passes: &passes };
             let done = apply_ahead(&mut store, &[(Writer(1), seq)], &mut pieces);

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! A number that was claimed before is a batch that was applied before: nothing happens, and the
-//! result says so ([`Applied::Before`]). A gap in the numbers is an error. So a writer that was
+//! result says so ([`BatchResult::Before`]). A gap in the numbers is an error. So a writer that was
 //! interrupted between commit and acknowledgement sends the same batch again, and it is stored
 //! once.
 //!
@@ -55,7 +55,7 @@ pub use model::{
 pub use scan::{Digests, OfSeries, SlotSum, SpanDigest, Take};
 pub use sqlite::Sqlite;
 pub use store::{
-    Applied, FORGOTTEN_MAX, MaintenanceResult, SEALED_AFTER_US, Source, Store, believed_us,
+    BatchResult, FORGOTTEN_MAX, MaintenanceResult, SEALED_AFTER_US, Source, Store, believed_us,
 };
 
 /// Opens the store at `place`: the URL of a PostgreSQL database (`postgres://…`), or the path of a

@@ -11,7 +11,7 @@ use crate::scan::{Gather, row_bytes};
 use crate::store::{FORGOTTEN_MAX, day_of};
 use crate::stored_retention::StoredRetention;
 use crate::{
-    Applied, Changes, Digests, Identity, KnownTimes, MaintenanceResult, NewSeries, NotMade,
+    BatchResult, Changes, Digests, Identity, KnownTimes, MaintenanceResult, NewSeries, NotMade,
     Retention, Selector, Series, SeriesLimit, SlotSum, Source, Store, StoreError, Take, Writer,
 };
 
@@ -228,7 +228,7 @@ impl Store for Memory {
         &mut self,
         claims: &[(Writer, u64)],
         source: &mut dyn Source,
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<BatchResult, StoreError> {
         let mut new = 0;
         for (writer, seq) in claims {
             let last = self.writers.get(writer).copied().unwrap_or(0);
@@ -238,7 +238,7 @@ impl Store for Memory {
             new += usize::from(*seq > last);
         }
         match new {
-            0 if !claims.is_empty() => return Ok(Applied::Before),
+            0 if !claims.is_empty() => return Ok(BatchResult::Before),
             new if new < claims.len() => return Err(StoreError::Overtaken),
             _ => {}
         }
@@ -276,7 +276,7 @@ impl Store for Memory {
                     .advance(change.state.clone(), change.rows.iter().copied());
             }
         }
-        Ok(Applied::Now { expired: plan.expired })
+        Ok(BatchResult::Now { expired: plan.expired })
     }
 
     fn slots(

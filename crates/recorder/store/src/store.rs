@@ -11,7 +11,7 @@ use crate::{
 
 /// Result of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applied {
+pub enum BatchResult {
     /// It is stored now.
     Now {
         /// Number of its slots older than any retention keeps, which were omitted.
@@ -161,7 +161,7 @@ pub trait Store: Send {
         writer: Writer,
         seq: u64,
         changes: &Changes,
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<BatchResult, StoreError> {
         self.apply_all(&[(writer, seq)], &mut WholeBatch::new(changes))
     }
 
@@ -175,7 +175,7 @@ pub trait Store: Send {
         &mut self,
         claims: &[(Writer, u64)],
         source: &mut dyn Source,
-    ) -> Result<Applied, StoreError>;
+    ) -> Result<BatchResult, StoreError>;
 
     /// The slots of `step` that start at or after `from_us` and before `until_us` (microseconds
     /// since the epoch), ordered by key.

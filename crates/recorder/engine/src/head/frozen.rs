@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashSet};
 use series::{Batch, Delta, Lane, Mark, SlotKey, Spec};
 use store::{Changes, LaneChange, Source, Writer};
 
-use super::recent::{Believed, Context, Place, Recent, STREAM_LANE};
-use crate::unstored::Unstored;
+use super::recent::{Belief, Context, Place, RecentUpdates, STREAM_LANE};
+use crate::unstored::UnstoredUpdates;
 
 /// A piece ends with the series in which it reaches this many updates.
 const PIECE: usize = 30_000;
@@ -17,30 +17,30 @@ const PIECE_MAX: usize = 40_000;
 
 /// Updates taken out of a head, as the pieces of one batch.
 #[derive(Debug, Default)]
-pub struct Frozen {
+pub struct FrozenBatch {
     pub(super) lane: i32,
-    pub(super) believed: Believed,
+    pub(super) believed: Belief,
     pub(super) specs: Vec<Spec>,
     /// Ordered by the series' numbers.
-    pub(super) written: Vec<Written>,
+    pub(super) written: Vec<WrittenSeries>,
     /// What belongs to no log.
     pub(crate) rest: Changes,
     pub(super) claims: Vec<(Writer, u64)>,
     /// Series whose lanes another writer had changed.
     pub(super) rebased: BTreeSet<i64>,
     /// What was not taken because of that.
-    pub(super) unstored: Unstored,
+    pub(super) unstored: UnstoredUpdates,
     pub(super) at: At,
     pub(super) piece: Changes,
 }
 
 /// A series with its updates to write.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct WrittenSeries {
     pub(crate) place: Place,
     pub(crate) id: i64,
     pub(crate) spec: u32,
-    pub(crate) recent: Recent,
+    pub(crate) recent: RecentUpdates,
 }
 
 /// Position of the next piece.
@@ -58,7 +58,7 @@ pub(super) struct At {
     ended: bool,
 }
 
-impl Frozen {
+impl FrozenBatch {
     /// The batches that it represents.
     pub fn claims(&self) -> &[(Writer, u64)] {
         &self.claims
@@ -109,7 +109,7 @@ impl Frozen {
     }
 
     /// What was not taken, because another writer had changed the lanes.
-    pub fn unstored(&self) -> Unstored {
+    pub fn unstored(&self) -> UnstoredUpdates {
         self.unstored
     }
 
@@ -120,7 +120,7 @@ impl Frozen {
 
     /// Adds the next updates of the current series; returns their number.
     fn add_series(&mut self, room: usize) -> usize {
-        let Some(Written { id, spec, recent, .. }) = self.written.get(self.at.series) else {
+        let Some(WrittenSeries { id, spec, recent, .. }) = self.written.get(self.at.series) else {
             return 0;
         };
         let (series, lane) = (*id, self.lane);
@@ -130,7 +130,7 @@ impl Frozen {
         let at = &mut self.at;
         let mut added = 0;
         let is_over = match recent {
-            Recent::Intervals { log, stream } => {
+            RecentUpdates::Intervals { log, stream } => {
                 let deltas = stream.as_ref().map(|stream| &stream.deltas);
                 let log = deltas.filter(|_| at.is_in_deltas).unwrap_or(log);
                 let mut intervals = log.intervals_from(at.mark);
@@ -157,7 +157,7 @@ impl Frozen {
                     _ => is_over,
                 }
             }
-            Recent::Points { late: Some(late), .. } => {
+            RecentUpdates::Points { late: Some(late), .. } => {
                 for (key, delta) in late.slots.iter() {
                     sink(key.slot_us, *delta);
                     added += 1;
@@ -166,7 +166,7 @@ impl Frozen {
                 self.piece.lanes.insert((series, lane), change);
                 true
             }
-            Recent::Points { log, known, forgotten, late: None } => {
+            RecentUpdates::Points { log, known, forgotten, late: None } => {
                 let mut points = log.points_from(at.mark);
                 if at.read == 0 {
                     at.lane = Lane::remembering(points.by_ref().take(*known), *forgotten);
@@ -207,7 +207,7 @@ impl Frozen {
     }
 }
 
-impl Source for Frozen {
+impl Source for FrozenBatch {
     fn restart(&mut self) {
         self.at = At::default();
     }

@@ -29,7 +29,7 @@ mod frozen;
 mod open;
 mod recent;
 
-pub use frozen::Frozen;
+pub use frozen::FrozenBatch;
 pub use open::Head;
 pub use recent::Place;
 pub(crate) use recent::STREAM_LANE;

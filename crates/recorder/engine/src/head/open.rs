@@ -7,10 +7,10 @@ use series::{
 };
 use store::{Changes, Request, Writer};
 
-use super::Frozen;
-use super::frozen::Written;
-use super::recent::{Believed, Context, Place, Recent, SLOT_BYTES};
-use crate::unstored::Unstored;
+use super::FrozenBatch;
+use super::frozen::WrittenSeries;
+use super::recent::{Belief, Context, Place, RecentUpdates, SLOT_BYTES};
+use crate::unstored::UnstoredUpdates;
 
 /// A count of this size may lead to one that a double does not hold exactly. Smaller counts would
 /// need thousands in one slot.
@@ -23,9 +23,9 @@ const REQUEST_BYTES: usize = 128;
 #[derive(Debug, Default)]
 pub struct Head {
     lane: i32,
-    believed: Believed,
+    believed: Belief,
     specs: Vec<Spec>,
-    series: Vec<Open>,
+    series: Vec<OpenSeries>,
     places: BTreeMap<i64, Place>,
     /// Series with updates that no store has.
     touched: Vec<Place>,
@@ -39,7 +39,7 @@ pub struct Head {
 
 /// A series being written.
 #[derive(Clone, Debug)]
-struct Open {
+struct OpenSeries {
     id: i64,
     /// Index of its spec.
     spec: u32,
@@ -47,7 +47,7 @@ struct Open {
     /// Whether bounds of its slots were replaced since the last freeze: later intervals must be
     /// written after that, and so go into slots as well.
     replaced: bool,
-    recent: Recent,
+    recent: RecentUpdates,
 }
 
 impl Head {
@@ -59,7 +59,7 @@ impl Head {
     /// Points arrive now, and those after a horizon come from a clock that was wrong, both in
     /// microseconds since the epoch. By default, every clock is believed.
     pub fn believe(&mut self, now_us: i64, horizon_us: i64) {
-        self.believed = Believed { now_us, horizon_us };
+        self.believed = Belief { now_us, horizon_us };
     }
 
     /// Bytes of the updates and recent points of all series. The allocated memory may be twice as
@@ -95,10 +95,10 @@ impl Head {
             self.specs.push(*spec);
             self.specs.len() - 1
         }) as u32;
-        let recent = Recent::new(&self.specs[spec as usize], lane);
+        let recent = RecentUpdates::new(&self.specs[spec as usize], lane);
         self.bytes += recent.bytes();
         let place = Place(self.series.len() as u32);
-        self.series.push(Open { id, spec, touched: false, replaced: false, recent });
+        self.series.push(OpenSeries { id, spec, touched: false, replaced: false, recent });
         self.places.insert(id, place);
         place
     }
@@ -150,7 +150,7 @@ impl Head {
     /// [`Refusal::WrongKind`] for a series of points.
     pub fn interval(&mut self, place: Place, interval: Interval) -> Result<(), Refusal> {
         let open = &mut self.series[place.0 as usize];
-        let Recent::Intervals { log, .. } = &mut open.recent else {
+        let RecentUpdates::Intervals { log, .. } = &mut open.recent else {
             return Err(Refusal::WrongKind);
         };
         let before = log.size();
@@ -246,14 +246,14 @@ impl Head {
         let open = &self.series[place.0 as usize];
         let kind = self.specs[open.spec as usize].kind;
         let last = match &open.recent {
-            Recent::Points { late: Some(late), .. } => {
+            RecentUpdates::Points { late: Some(late), .. } => {
                 late.lane.newest().map(|point| match point.reading {
                     Reading::Unsigned(value) => value as i64,
                     Reading::Signed(value) => value,
                     Reading::Level(_) | Reading::Unknown => 0,
                 })
             }
-            Recent::Points { log, .. } if !log.is_empty() => Some(log.last_whole()),
+            RecentUpdates::Points { log, .. } if !log.is_empty() => Some(log.last_whole()),
             _ => None,
         };
         match (kind, point.reading) {
@@ -284,7 +284,7 @@ impl Head {
     }
 
     /// Takes out everything that no store has, for writing; recent points stay.
-    pub fn freeze(&mut self) -> Frozen {
+    pub fn freeze(&mut self) -> FrozenBatch {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable_by_key(|place| self.series[place.0 as usize].id);
         let mut written = Vec::with_capacity(touched.len());
@@ -293,44 +293,48 @@ impl Head {
             (open.touched, open.replaced) = (false, false);
             let (id, spec) = (open.id, open.spec);
             let recent = self.change(place, |recent, Context { spec, .. }| {
-                let next = Recent::new(spec, &recent.after(spec));
+                let next = RecentUpdates::new(spec, &recent.after(spec));
                 std::mem::replace(recent, next)
             });
-            written.push(Written { place, id, spec, recent });
+            written.push(WrittenSeries { place, id, spec, recent });
         }
         let rest = std::mem::take(&mut self.rest);
         let slots: usize = rest.slots.values().map(Batch::len).sum();
         let bytes = slots * SLOT_BYTES + rest.requests.len() * REQUEST_BYTES;
         self.bytes = self.bytes.saturating_sub(bytes);
-        Frozen {
+        FrozenBatch {
             lane: self.lane,
             believed: self.believed,
             specs: self.specs.clone(),
             written,
             rest,
             claims: std::mem::take(&mut self.claims),
-            ..Frozen::default()
+            ..FrozenBatch::default()
         }
     }
 
     /// Continues a series, by its number in the store, from the lane that a store has after another
     /// writer has changed it; returns what that lane does not take.
-    pub fn rebase(&mut self, id: i64, lane: &Lane) -> Unstored {
-        let Some(place) = self.places.get(&id) else { return Unstored::default() };
+    pub fn rebase(&mut self, id: i64, lane: &Lane) -> UnstoredUpdates {
+        let Some(place) = self.places.get(&id) else { return UnstoredUpdates::default() };
         self.change(*place, |recent, context| recent.rebase(context, lane))
     }
 
     /// Resets the recent points to those of a store, if a frozen batch was not written.
-    pub fn undo(&mut self, frozen: Frozen) {
-        for Written { place, recent: written, .. } in frozen.written {
+    pub fn undo(&mut self, frozen: FrozenBatch) {
+        for WrittenSeries { place, recent: written, .. } in frozen.written {
             self.change(place, |recent, context| {
-                *recent = Recent::new(context.spec, &written.before());
+                *recent = RecentUpdates::new(context.spec, &written.before());
             });
         }
     }
 
     /// Changes what is held of a series, and counts its memory.
-    fn change<T>(&mut self, place: Place, change: impl FnOnce(&mut Recent, Context<'_>) -> T) -> T {
+    fn change<T>(
+        &mut self,
+        place: Place,
+        change: impl FnOnce(&mut RecentUpdates, Context<'_>) -> T,
+    ) -> T {
         let open = &mut self.series[place.0 as usize];
         let spec = &self.specs[open.spec as usize];
         let context = Context { spec, series: open.id, lane: self.lane, believed: self.believed };

@@ -2,7 +2,7 @@
 
 use series::{Batch, CountedTime, Interval, Kind, Lane, Log, Point, Refusal, SlotKey, Span, Spec};
 
-use crate::unstored::Unstored;
+use crate::unstored::UnstoredUpdates;
 
 /// The lane of a stream's counted time, whatever the lanes of those who receive its deltas: it has one
 /// writer, whose repetitions may reach another process.
@@ -21,19 +21,19 @@ pub struct Place(pub(crate) u32);
 /// What a head believes of the time, in microseconds since the epoch. Points after its horizon come
 /// from a clock that was wrong: they would be refused now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Believed {
+pub(crate) struct Belief {
     pub(crate) now_us: i64,
     pub(crate) horizon_us: i64,
 }
 
-impl Default for Believed {
+impl Default for Belief {
     /// Believes every point.
-    fn default() -> Believed {
-        Believed { now_us: i64::MAX, horizon_us: i64::MAX }
+    fn default() -> Belief {
+        Belief { now_us: i64::MAX, horizon_us: i64::MAX }
     }
 }
 
-impl Believed {
+impl Belief {
     /// Makes a lane ready for a point. If it has points of the future, a point is late by the time
     /// that is believed, and all points since then are remembered, so that each time is covered once
     /// when it comes.
@@ -54,7 +54,7 @@ pub(crate) struct Context<'a> {
     pub(crate) spec: &'a Spec,
     pub(crate) series: i64,
     pub(crate) lane: i32,
-    pub(crate) believed: Believed,
+    pub(crate) believed: Belief,
 }
 
 impl Context<'_> {
@@ -65,7 +65,7 @@ impl Context<'_> {
 
 /// The updates of a series that no store has, and its recent points.
 #[derive(Clone, Debug)]
-pub(crate) enum Recent {
+pub(crate) enum RecentUpdates {
     /// Intervals; they need no predecessors. Deltas are apart, if there are any.
     Intervals { log: Log, stream: Option<Box<Stream>> },
     /// Points in the order in which they came; a store has the first `known` of them.
@@ -75,13 +75,13 @@ pub(crate) enum Recent {
         /// Whether there were others before the first.
         forgotten: bool,
         /// What follows from them, if one of them arrived late.
-        late: Option<Box<Late>>,
+        late: Option<Box<LateSeries>>,
     },
 }
 
 /// A series with a late point: its lane, and the changes of its slots.
 #[derive(Clone, Debug)]
-pub(crate) struct Late {
+pub(crate) struct LateSeries {
     pub(crate) lane: Lane,
     pub(crate) slots: Batch,
 }
@@ -108,32 +108,32 @@ impl Stream {
     }
 }
 
-impl Recent {
-    pub(crate) fn new(spec: &Spec, lane: &Lane) -> Recent {
+impl RecentUpdates {
+    pub(crate) fn new(spec: &Spec, lane: &Lane) -> RecentUpdates {
         match spec.kind {
             Kind::Count | Kind::Level => {
                 let stored = Some(lane.counted()).filter(|stored| !stored.is_empty());
                 let stream = stored.map(|stored| Box::new(Stream::new(stored)));
-                Recent::Intervals { log: Log::default(), stream }
+                RecentUpdates::Intervals { log: Log::default(), stream }
             }
             _ => {
                 let mut log = Log::default();
                 lane.points().for_each(|point| log.push_point(*point));
                 let forgotten = lane.has_forgotten();
-                Recent::Points { known: log.len(), log, forgotten, late: None }
+                RecentUpdates::Points { known: log.len(), log, forgotten, late: None }
             }
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Recent::Intervals { log, stream } => {
+            RecentUpdates::Intervals { log, stream } => {
                 log.size() + stream.as_ref().map_or(0, |stream| stream.bytes())
             }
-            Recent::Points { log, late: None, .. } => log.size(),
-            Recent::Points { log, late: Some(late), .. } => {
+            RecentUpdates::Points { log, late: None, .. } => log.size(),
+            RecentUpdates::Points { log, late: Some(late), .. } => {
                 let points = late.lane.remembered() * POINT_BYTES;
-                log.size() + size_of::<Late>() + points + late.slots.len() * SLOT_BYTES
+                log.size() + size_of::<LateSeries>() + points + late.slots.len() * SLOT_BYTES
             }
         }
     }
@@ -143,20 +143,22 @@ impl Recent {
     pub(crate) fn newest(&self, until_us: i64) -> Option<Point> {
         let is_before = |point: &Point| point.at_us <= until_us;
         match self {
-            Recent::Intervals { .. } => None,
-            Recent::Points { late: Some(late), .. } => {
+            RecentUpdates::Intervals { .. } => None,
+            RecentUpdates::Points { late: Some(late), .. } => {
                 late.lane.points().copied().filter(is_before).last()
             }
-            Recent::Points { log, .. } => log.points().filter(is_before).last(),
+            RecentUpdates::Points { log, .. } => log.points().filter(is_before).last(),
         }
     }
 
     /// The time of that point.
     pub(crate) fn newest_us(&self, until_us: i64) -> Option<i64> {
         let newest_us = match self {
-            Recent::Intervals { .. } => None,
-            Recent::Points { late: Some(late), .. } => late.lane.newest().map(|point| point.at_us),
-            Recent::Points { log, .. } => log.last_us(),
+            RecentUpdates::Intervals { .. } => None,
+            RecentUpdates::Points { late: Some(late), .. } => {
+                late.lane.newest().map(|point| point.at_us)
+            }
+            RecentUpdates::Points { log, .. } => log.last_us(),
         };
         match newest_us {
             Some(newest_us) if newest_us > until_us => {
@@ -169,10 +171,10 @@ impl Recent {
     /// The lane in the store.
     pub(crate) fn before(&self) -> Lane {
         match self {
-            Recent::Intervals { stream, .. } => {
+            RecentUpdates::Intervals { stream, .. } => {
                 Lane::counting(stream.as_ref().map(|s| s.stored.clone()).unwrap_or_default())
             }
-            Recent::Points { log, known, forgotten, .. } => {
+            RecentUpdates::Points { log, known, forgotten, .. } => {
                 Lane::remembering(log.points().take(*known), *forgotten)
             }
         }
@@ -181,11 +183,11 @@ impl Recent {
     /// The lane after all points and deltas.
     pub(crate) fn after(&self, spec: &Spec) -> Lane {
         match self {
-            Recent::Intervals { stream, .. } => {
+            RecentUpdates::Intervals { stream, .. } => {
                 Lane::counting(stream.as_ref().map(|s| s.counted.clone()).unwrap_or_default())
             }
-            Recent::Points { late: Some(late), .. } => late.lane.clone(),
-            Recent::Points { log, forgotten, .. } => {
+            RecentUpdates::Points { late: Some(late), .. } => late.lane.clone(),
+            RecentUpdates::Points { log, forgotten, .. } => {
                 Lane::followed(Lane::remembering([], *forgotten), spec, log.points())
             }
         }
@@ -198,11 +200,11 @@ impl Recent {
     pub(crate) fn point(&mut self, context: Context<'_>, point: Point) -> Result<(), Refusal> {
         let point = Point { reading: point.reading.checked(context.spec.kind)?, ..point };
         if !self.is_next(point) {
-            let Late { lane, slots } = self.late(context)?;
+            let LateSeries { lane, slots } = self.late(context)?;
             let spec = context.believed.prepare(lane, context.spec);
             lane.push(&spec, point, |slot_us, delta| slots.add(context.key(slot_us), delta))?;
         }
-        if let Recent::Points { log, .. } = self {
+        if let RecentUpdates::Points { log, .. } = self {
             log.push_point(point);
         }
         Ok(())
@@ -223,13 +225,13 @@ impl Recent {
 
     /// Whether a point follows all others, none of which was late.
     fn is_next(&self, point: Point) -> bool {
-        let Recent::Points { log, late: None, .. } = self else { return false };
+        let RecentUpdates::Points { log, late: None, .. } = self else { return false };
         log.last_us().is_none_or(|last_us| point.at_us > last_us)
     }
 
     /// What follows from the points, for one that arrives late.
-    fn late(&mut self, context: Context<'_>) -> Result<&mut Late, Refusal> {
-        if let Recent::Points { log, known, forgotten, late } = self
+    fn late(&mut self, context: Context<'_>) -> Result<&mut LateSeries, Refusal> {
+        if let RecentUpdates::Points { log, known, forgotten, late } = self
             && late.is_none()
         {
             let mut points = log.points();
@@ -239,10 +241,10 @@ impl Recent {
                 let sink = |slot_us, delta| slots.add(context.key(slot_us), delta);
                 lane.push(context.spec, point, sink)?;
             }
-            *late = Some(Box::new(Late { lane, slots }));
+            *late = Some(Box::new(LateSeries { lane, slots }));
         }
         match self {
-            Recent::Points { late: Some(late), .. } => Ok(late),
+            RecentUpdates::Points { late: Some(late), .. } => Ok(late),
             _ => Err(Refusal::WrongKind),
         }
     }
@@ -253,11 +255,11 @@ impl Recent {
     /// Those of [`CountedTime::has`].
     pub(crate) fn has_counted(&self, delta: Interval) -> Result<bool, Refusal> {
         match self {
-            Recent::Intervals { stream: Some(stream), .. } => {
+            RecentUpdates::Intervals { stream: Some(stream), .. } => {
                 stream.counted.has(delta.cover().span)
             }
-            Recent::Intervals { stream: None, .. } => Ok(false),
-            Recent::Points { .. } => Err(Refusal::WrongKind),
+            RecentUpdates::Intervals { stream: None, .. } => Ok(false),
+            RecentUpdates::Points { .. } => Err(Refusal::WrongKind),
         }
     }
 
@@ -269,7 +271,7 @@ impl Recent {
         if self.has_counted(delta)? {
             return Ok(false);
         }
-        let Recent::Intervals { stream, .. } = self else { return Err(Refusal::WrongKind) };
+        let RecentUpdates::Intervals { stream, .. } = self else { return Err(Refusal::WrongKind) };
         let stream = stream.get_or_insert_default();
         // A delta adds, and what adds has a form.
         if !stream.deltas.push_interval(delta) {
@@ -280,21 +282,21 @@ impl Recent {
 
     /// Adds the points or deltas that no store has to a lane which another writer has changed; returns
     /// what it does not take.
-    pub(crate) fn rebase(&mut self, context: Context<'_>, lane: &Lane) -> Unstored {
-        let mut unstored = Unstored::default();
-        match std::mem::replace(self, Recent::new(context.spec, lane)) {
-            Recent::Points { log, known, .. } => {
+    pub(crate) fn rebase(&mut self, context: Context<'_>, lane: &Lane) -> UnstoredUpdates {
+        let mut unstored = UnstoredUpdates::default();
+        match std::mem::replace(self, RecentUpdates::new(context.spec, lane)) {
+            RecentUpdates::Points { log, known, .. } => {
                 let added = log.points().skip(known).map(|point| self.point(context, point));
                 unstored.overtaken = added.filter(Result::is_err).count() as u64;
             }
-            Recent::Intervals { log: others, stream } => {
+            RecentUpdates::Intervals { log: others, stream } => {
                 for delta in stream.iter().flat_map(|stream| stream.deltas.intervals()) {
                     match self.delta(delta) {
                         Ok(is_new) => unstored.repeated += u64::from(!is_new),
                         Err(_) => unstored.overtaken += 1,
                     }
                 }
-                if let Recent::Intervals { log, .. } = self {
+                if let RecentUpdates::Intervals { log, .. } = self {
                     *log = others;
                 }
             }

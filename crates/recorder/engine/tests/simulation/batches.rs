@@ -21,8 +21,8 @@ use engine::clock::{Clock, Moment};
 use engine::gather::Question;
 use engine::journal::Follower;
 use engine::{
-    Arrived, Batches, Counted, Engine, EngineOptions, Frozen, Journal, JournalError, Options,
-    Record, Session, SessionError, session,
+    ArrivalTimes, Batches, Engine, EngineOptions, FrozenBatch, Journal, JournalError, LineCounts,
+    Options, Record, Session, SessionError, session,
 };
 use series::{SECOND_US, Step};
 
@@ -88,7 +88,7 @@ counters! {
 /// A batch on its way to the store.
 struct Batch {
     claims: Vec<(Writer, u64)>,
-    frozen: Box<Frozen>,
+    frozen: Box<FrozenBatch>,
 }
 
 /// What the store was asked for.
@@ -115,7 +115,7 @@ struct Waiting {
     /// The position of the first one of those with which it came.
     group: u64,
     given: Given,
-    arrived: Arrived,
+    arrived: ArrivalTimes,
 }
 
 /// A process: its engine, and what its executor holds.
@@ -157,7 +157,7 @@ struct Process {
 struct Own {
     disk: SimulatedDisk,
     /// What the engine has counted of a message.
-    counted: BTreeMap<u64, Counted>,
+    counted: BTreeMap<u64, LineCounts>,
     /// A batch of a dead process that the store may still commit.
     late: Option<Batch>,
     /// Whether the next kill is a power cut.

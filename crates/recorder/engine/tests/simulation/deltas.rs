@@ -2,10 +2,10 @@
 //! with orderly stops, kills and lost answers. Whatever happens, the store has what a model has that
 //! knows of each second whether it was counted.
 
-use engine::{Frozen, Head, Place, Unstored};
+use engine::{FrozenBatch, Head, Place, UnstoredUpdates};
 use series::{Interval, Kind, SECOND_US, Spec, Step};
 use store::{
-    Applied, Identity, Memory, NewSeries, Retention, SeriesLimit, Store, StoreError, Writer,
+    BatchResult, Identity, Memory, NewSeries, Retention, SeriesLimit, Store, StoreError, Writer,
 };
 
 use super::counters::counters;
@@ -42,7 +42,7 @@ struct Delta {
 
 /// A batch on its way to the store.
 struct Sent {
-    frozen: Frozen,
+    frozen: FrozenBatch,
     deltas: Vec<Delta>,
 }
 
@@ -270,15 +270,15 @@ impl World {
         Ok(())
     }
 
-    fn tell(&mut self, unstored: Unstored) {
+    fn tell(&mut self, unstored: UnstoredUpdates) {
         self.seen.repeated_later += unstored.repeated;
         self.seen.refused_later += unstored.overtaken;
     }
 
-    fn apply(&mut self, process: &Process, sent: &mut Sent) -> Result<Applied, StoreError> {
+    fn apply(&mut self, process: &Process, sent: &mut Sent) -> Result<BatchResult, StoreError> {
         let claim = (process.writer, process.number);
         let applied = self.store.apply_all(&[claim], &mut sent.frozen)?;
-        if applied != Applied::Before {
+        if applied != BatchResult::Before {
             sent.deltas.iter().for_each(|delta| self.commit(*delta));
         }
         Ok(applied)

@@ -4,10 +4,10 @@
 
 use std::borrow::Cow;
 
-use engine::{Frozen, Head, Place};
+use engine::{FrozenBatch, Head, Place};
 use series::{Accumulator, Kind, Lane, Point, Reading, SECOND_US, SlotKey, Spec, Step};
 use store::{
-    Applied, Changes, Identity, LaneChange, Memory, NewSeries, Retention, SeriesLimit, Source,
+    BatchResult, Changes, Identity, LaneChange, Memory, NewSeries, Retention, SeriesLimit, Source,
     Store, StoreError, Writer,
 };
 
@@ -52,7 +52,7 @@ type Received = (usize, Point);
 
 /// A batch on its way to the store.
 struct Sent {
-    frozen: Frozen,
+    frozen: FrozenBatch,
     points: Vec<Received>,
     is_compared: bool,
 }
@@ -247,7 +247,11 @@ impl World {
         Ok(())
     }
 
-    fn apply(&mut self, process: &Process, sent: &mut Sent) -> Result<Option<Applied>, StoreError> {
+    fn apply(
+        &mut self,
+        process: &Process,
+        sent: &mut Sent,
+    ) -> Result<Option<BatchResult>, StoreError> {
         let claim = (process.writer, process.number);
         let frozen = &mut sent.frozen;
         let applied = match self.without {
@@ -266,12 +270,12 @@ impl World {
             }
             Some(Leniency::ClaimedBefore) => {
                 match self.store.apply(process.writer, process.number, &Changes::default())? {
-                    Applied::Before => Ok(Applied::Before),
-                    Applied::Now { .. } => self.store.apply_all(&[], frozen),
+                    BatchResult::Before => Ok(BatchResult::Before),
+                    BatchResult::Now { .. } => self.store.apply_all(&[], frozen),
                 }
             }
         }?;
-        if applied != Applied::Before {
+        if applied != BatchResult::Before {
             self.commit(&sent.points)?;
         }
         Ok(Some(applied))
@@ -299,7 +303,7 @@ impl World {
 /// A batch that fits the lanes as they are now, by their series.
 #[derive(Debug)]
 struct Adapted<'f> {
-    frozen: &'f mut Frozen,
+    frozen: &'f mut FrozenBatch,
     now: Vec<(i64, Lane)>,
 }
 

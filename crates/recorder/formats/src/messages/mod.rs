@@ -22,7 +22,7 @@ use std::collections::HashMap;
 
 use series::{COUNT_MAX, Interval, Kind, Limits, Point, Reading, Refusal, SECOND_US};
 
-use crate::{Arrival, Book, Malformed, Reason, Series, SeriesName, Update, What};
+use crate::{Arrival, Book, Malformed, Reason, Series, SeriesName, Update, UpdateContent};
 
 /// Limit on the elements of a message.
 pub const ELEMENTS_MAX: usize = 1 << 18;
@@ -87,7 +87,7 @@ pub struct Element {
 
 /// The content of a message.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Taken {
+pub struct MessageContent {
     /// The updates of all elements, in their order.
     pub updates: Vec<(Series, Update)>,
     /// The elements.
@@ -151,7 +151,7 @@ impl Messages {
         protocol: Protocol,
         message: &[u8],
         arrival: Arrival,
-        to: &mut Taken,
+        to: &mut MessageContent,
     ) -> Result<(), MessageError> {
         to.updates.clear();
         to.elements.clear();
@@ -192,7 +192,7 @@ impl Messages {
     /// it.
     fn put(
         &mut self,
-        to: &mut Taken,
+        to: &mut MessageContent,
         name: &str,
         first: usize,
         arrival: Arrival,
@@ -240,13 +240,13 @@ impl Element {
 /// [`MessageError`].
 pub fn check_message(protocol: Protocol, message: &[u8]) -> Result<(), MessageError> {
     let mut messages = Messages { dry: true, ..Messages::new(Limits::DEFAULT, 0) };
-    messages.read(protocol, message, Arrival::live(0), &mut Taken::default())
+    messages.read(protocol, message, Arrival::live(0), &mut MessageContent::default())
 }
 
 /// A point of a gauge or total. NaN is a point without a value.
 fn point(kind: Kind, at_us: i64, value: f64) -> Result<Update, Refusal> {
     let reading = if value.is_nan() { Reading::Unknown } else { kind.reading(value)? };
-    Ok(Update { kind, what: What::Point(Point { at_us, reading }) })
+    Ok(Update { kind, what: UpdateContent::Point(Point { at_us, reading }) })
 }
 
 /// The same for a number that is sent as an integer.
@@ -266,6 +266,6 @@ fn delta(start_us: i64, end_us: i64, amount: f64) -> Result<Update, Refusal> {
     // Checks the times and the amount before they are divided.
     Update::level(start_us, end_us, amount)?;
     let rate = amount * SECOND_US as f64 / (end_us - start_us) as f64;
-    let what = What::Interval(Interval::level(start_us, end_us, rate)?);
+    let what = UpdateContent::Interval(Interval::level(start_us, end_us, rate)?);
     Ok(Update { kind: Kind::Count, what })
 }

@@ -18,7 +18,9 @@ use std::borrow::Cow;
 use series::Kind;
 
 use super::wire::{Fields, Value, fields};
-use super::{Element, ElementKind, MessageError, Messages, Taken, delta, point, whole_point};
+use super::{
+    Element, ElementKind, MessageContent, MessageError, Messages, delta, point, whole_point,
+};
 use crate::name::FIELD;
 use crate::{Arrival, Malformed, NAME_MAX, Precision, Reason, TAGS_MAX, Update};
 
@@ -106,7 +108,7 @@ impl Messages {
         &mut self,
         message: &[u8],
         arrival: Arrival,
-        to: &mut Taken,
+        to: &mut MessageContent,
     ) -> Result<(), MessageError> {
         for field in fields(message) {
             let (1, of_resource) = field? else { continue };
@@ -134,7 +136,7 @@ impl Messages {
         resource: &Attributes<'_>,
         of_scope: Fields<'_>,
         arrival: Arrival,
-        to: &mut Taken,
+        to: &mut MessageContent,
     ) -> Result<(), MessageError> {
         let mut scope = "";
         for field in of_scope.clone() {
@@ -182,7 +184,7 @@ impl Messages {
         named: &MetricSeries<'_, '_>,
         metric: MetricData,
         found: &DataPoint<'_>,
-        to: &mut Taken,
+        to: &mut MessageContent,
     ) -> Result<Element, Reason> {
         let tags = named.tags(found)?;
         let at_us = micros(found.end_ns)?;

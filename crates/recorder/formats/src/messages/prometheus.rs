@@ -10,8 +10,8 @@ use series::Kind;
 
 use super::wire::{Fields, Value, fields, zigzag};
 use super::{
-    DeclaredType, ELEMENTS_MAX, Element, ElementKind, FAMILIES_MAX, MessageError, Messages, Taken,
-    point, whole_point,
+    DeclaredType, ELEMENTS_MAX, Element, ElementKind, FAMILIES_MAX, MessageContent, MessageError,
+    Messages, point, whole_point,
 };
 use crate::name::FIELD;
 use crate::{Arrival, Malformed, NAME_MAX, Precision, Reason, TAGS_MAX, Update};
@@ -71,7 +71,7 @@ impl Messages {
         &mut self,
         message: &[u8],
         arrival: Arrival,
-        to: &mut Taken,
+        to: &mut MessageContent,
     ) -> Result<(), MessageError> {
         for field in fields(message) {
             if let (3, metadata) = field? {
@@ -103,7 +103,7 @@ impl Messages {
         &mut self,
         message: &[u8],
         arrival: Arrival,
-        to: &mut Taken,
+        to: &mut MessageContent,
     ) -> Result<(), MessageError> {
         let mut symbols = Vec::new();
         for field in fields(message) {
@@ -192,7 +192,7 @@ impl Messages {
         series: Fields<'_>,
         histograms: u32,
         arrival: Arrival,
-        to: &mut Taken,
+        to: &mut MessageContent,
     ) -> Result<(), MessageError> {
         for field in series {
             let (number, value) = field?;
@@ -217,7 +217,7 @@ impl Messages {
         &mut self,
         head: &SeriesHead<'_>,
         sample: &Sample,
-        to: &mut Taken,
+        to: &mut MessageContent,
     ) -> Result<Element, Reason> {
         let kind = self.kind(head.name()?, head.declared);
         let series = self.series_of(head, FIELD)?;
@@ -233,7 +233,7 @@ impl Messages {
         &mut self,
         head: &SeriesHead<'_>,
         histogram: &Histogram,
-        to: &mut Taken,
+        to: &mut MessageContent,
     ) -> Result<Element, Reason> {
         if histogram.is_gauge {
             return Err(Malformed::GaugeHistogram.into());

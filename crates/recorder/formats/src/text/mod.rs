@@ -14,7 +14,7 @@ pub use csv::{Columns, Csv};
 pub use graphite::Graphite;
 pub use influx::{CommonTags, Influx};
 pub use statsd::Statsd;
-pub use window::{Carried, Held, Windowed, Windows};
+pub use window::{CarriedWindows, HeldValue, WindowResult, Windows};
 
 use crate::quotes::is_comment;
 use crate::{Arrival, Book, FileError, Line, Malformed, Quotes, Reason, Series, Update};
@@ -40,7 +40,7 @@ pub trait Parser: fmt::Debug {
     }
 
     /// Applies a line's held values: all of them, or none with a [`Reason`] in `to`.
-    fn take(&mut self, held: &[Held], to: &mut ParsedLine) {
+    fn take(&mut self, held: &[HeldValue], to: &mut ParsedLine) {
         let _ = (held, to);
     }
 
@@ -98,9 +98,9 @@ pub struct ParsedLine {
     /// The updates, in the order of the line.
     pub updates: Vec<(Series, Update)>,
     /// Values that [`Reader::take`] adds to windows and gauges, in the order of the line.
-    pub held: Vec<Held>,
+    pub held: Vec<HeldValue>,
     /// Results of windows that have closed, or whose stream has ended.
-    pub windows: Vec<Windowed>,
+    pub windows: Vec<WindowResult>,
     /// Why the line is refused.
     pub reasons: Vec<Reason>,
     /// Whether it is a comment.
@@ -222,7 +222,7 @@ impl Reader {
     }
 
     /// Applies a line's held values, all or none.
-    pub fn take(&mut self, held: &[Held]) -> &ParsedLine {
+    pub fn take(&mut self, held: &[HeldValue]) -> &ParsedLine {
         self.parsed.clear();
         self.parser.take(held, &mut self.parsed);
         &self.parsed
@@ -253,7 +253,7 @@ impl Reader {
     }
 
     /// Takes out the results of windows of the last call; there may be millions.
-    pub fn take_windows(&mut self) -> Vec<Windowed> {
+    pub fn take_windows(&mut self) -> Vec<WindowResult> {
         std::mem::take(&mut self.parsed.windows)
     }
 
@@ -329,10 +329,10 @@ pub(crate) mod tests {
             let (from, to) = update.times_us();
             let (from, to) = (from as f64 / 1e6, to as f64 / 1e6);
             match update.what {
-                crate::What::Point(point) => {
+                crate::UpdateContent::Point(point) => {
                     format!("{word}{name} {:?} {} @{from}", update.kind, point.reading.as_f64())
                 }
-                crate::What::Interval(interval) => {
+                crate::UpdateContent::Interval(interval) => {
                     let cover = interval.cover();
                     format!("{word}{name} {:?} {} {from}..{to}", update.kind, cover.amount.as_f64())
                 }

@@ -32,7 +32,7 @@ use series::{COUNT_MAX, Kind, Refusal, Step};
 
 use super::graphite::tagged;
 use super::window::{Addend, Item, TIMER_COUNT, TIMER_LEVELS, Timer, Windows};
-use super::{Held, ParsedLine, Parser, ParserOutput};
+use super::{HeldValue, ParsedLine, Parser, ParserOutput};
 use crate::name::FIELD;
 use crate::time::decimal_seconds;
 use crate::{Arrival, FileError, Malformed, Number, Reason, Series, Update};
@@ -136,7 +136,7 @@ impl Statsd {
                     Item::Distinct { series, value: value.into() }
                 }
             };
-            out.parsed.held.push(Held { at_us, item });
+            out.parsed.held.push(HeldValue { at_us, item });
         }
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Statsd {
     }
 
     /// The successive levels of a line's gauges, with the updates that they give.
-    fn levels(&self, held: &[Held]) -> Result<Vec<(Series, f64, Update)>, Reason> {
+    fn levels(&self, held: &[HeldValue]) -> Result<Vec<(Series, f64, Update)>, Reason> {
         let mut levels: Vec<(Series, f64, Update)> = Vec::new();
         for held in held {
             let Item::Gauge { series, value, relative } = held.item else { continue };
@@ -260,7 +260,7 @@ impl Parser for Statsd {
         Ok(())
     }
 
-    fn take(&mut self, held: &[Held], to: &mut ParsedLine) {
+    fn take(&mut self, held: &[HeldValue], to: &mut ParsedLine) {
         match self.levels(held).and_then(|levels| Ok((levels, self.windows.admit(held)?))) {
             Err(reason) => to.reasons.push(reason),
             Ok((levels, ())) => {

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::super::tests::{read, read_at};
 use super::*;
-use crate::text::{Reader, Windowed};
+use crate::text::{Reader, WindowResult};
 
 fn statsd() -> Statsd {
     Statsd::new(Step::from_secs(10).unwrap())
@@ -174,8 +174,8 @@ fn what_was_given_out_of_an_open_window_is_taken_back_for_what_it_holds_in_the_e
         let line = lines.next().unwrap().unwrap();
         reader.line(line, arrival).unwrap();
         let counts = |update: Option<crate::Update>| match update?.what {
-            crate::What::Interval(interval) => Some(interval.cover().amount.as_f64()),
-            crate::What::Point(_) => None,
+            crate::UpdateContent::Interval(interval) => Some(interval.cover().amount.as_f64()),
+            crate::UpdateContent::Point(_) => None,
         };
         let windows = reader.flush().windows.clone();
         let given = windows.iter().map(|w| (counts(w.instead), counts(w.update)));
@@ -211,8 +211,8 @@ fn live(lines: &[(i64, &str)]) -> Vec<String> {
         shown.extend(parsed.reasons.iter().map(|reason| format!("! {}", reason.name())));
         for windowed in &parsed.windows {
             let count = |update: crate::Update| match update.what {
-                crate::What::Interval(interval) => interval.cover().amount.as_f64(),
-                crate::What::Point(_) => f64::NAN,
+                crate::UpdateContent::Interval(interval) => interval.cover().amount.as_f64(),
+                crate::UpdateContent::Point(_) => f64::NAN,
             };
             let (from, _) = windowed.update.unwrap().times_us();
             let (update, instead) = (windowed.update.map(count), windowed.instead.map(count));
@@ -284,7 +284,7 @@ fn windows_that_are_cut_go_on_in_the_same_time() {
         assert_eq!(reader.windows().unwrap().0.first(), Some(position), "only its own lines count");
         for windowed in reader.cut().windows.clone() {
             assert_eq!(windowed.instead, None);
-            let crate::What::Interval(interval) = windowed.update.unwrap().what else {
+            let crate::UpdateContent::Interval(interval) = windowed.update.unwrap().what else {
                 panic!("a count is an interval")
             };
             assert_eq!(interval.cover().span.start_us(), 0);
@@ -432,13 +432,13 @@ fn a_window_that_closes_may_leave_another_fraction_to_one_that_has_not_changed()
 
 fn amount(update: Update) -> f64 {
     match update.what {
-        crate::What::Interval(interval) => interval.cover().amount.as_f64(),
-        crate::What::Point(point) => point.reading.as_f64(),
+        crate::UpdateContent::Interval(interval) => interval.cover().amount.as_f64(),
+        crate::UpdateContent::Point(point) => point.reading.as_f64(),
     }
 }
 
 /// The results of windows that a line closes at a second.
-fn given_by(reader: &mut Reader, second: i64, text: &str) -> Vec<Windowed> {
+fn given_by(reader: &mut Reader, second: i64, text: &str) -> Vec<WindowResult> {
     let arrival = Arrival::live(second * 1_000_000);
     reader.pass(second * 1_000_000);
     let mut given = reader.take_windows();
@@ -450,7 +450,7 @@ fn given_by(reader: &mut Reader, second: i64, text: &str) -> Vec<Windowed> {
 }
 
 /// Puts the result of a window in the place of its earlier one.
-fn put(total: &mut BTreeMap<(Series, i64), Update>, windowed: Windowed) {
+fn put(total: &mut BTreeMap<(Series, i64), Update>, windowed: WindowResult) {
     let start_us = |update: Update| update.times_us().0;
     if let Some(instead) = windowed.instead {
         let known = total.remove(&(windowed.series, start_us(instead)));

@@ -5,7 +5,7 @@
 //! a whole.
 //!
 //! At the end of a stream, open windows are emitted as they are. If the stream continues later,
-//! these values are replaced by the final ones ([`Windowed`]).
+//! these values are replaced by the final ones ([`WindowResult`]).
 //!
 //! A daemon's windows are those of the arrival times, which are in order: there a window is open
 //! until a message arrives two windows after it ([`Windows::pass`]). The daemon emits open windows
@@ -86,7 +86,7 @@ impl Timer {
 
 /// A value of a line that is not applied yet.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Held {
+pub struct HeldValue {
     pub(super) at_us: i64,
     pub(super) item: Item,
 }
@@ -104,7 +104,7 @@ pub(super) enum Item {
     Gauge { series: Series, value: f64, relative: bool },
 }
 
-impl Held {
+impl HeldValue {
     /// The series that it changes, with the kind required of each.
     pub fn series(&self) -> impl Iterator<Item = (Series, Kind)> + Clone {
         let (first, kind, rest) = match &self.item {
@@ -138,7 +138,7 @@ impl Held {
 
 /// A window's result for a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Windowed {
+pub struct WindowResult {
     /// The series.
     pub series: Series,
     /// The result; `None` if it can no longer be represented.
@@ -149,7 +149,7 @@ pub struct Windowed {
 
 /// What a daemon must know about its windows, beside the messages, to rebuild them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Carried {
+pub struct CarriedWindows {
     /// The first message of which an open window has a part.
     pub from: u64,
     /// The start of the newest window before that message, in microseconds since the epoch.
@@ -160,10 +160,10 @@ pub struct Carried {
     pub owed: Vec<(Series, f64)>,
 }
 
-impl Default for Carried {
+impl Default for CarriedWindows {
     /// That there were no windows yet.
-    fn default() -> Carried {
-        Carried { from: 0, newest_us: i64::MIN, closed_us: i64::MIN, owed: Vec::new() }
+    fn default() -> CarriedWindows {
+        CarriedWindows { from: 0, newest_us: i64::MIN, closed_us: i64::MIN, owed: Vec::new() }
     }
 }
 
@@ -306,7 +306,7 @@ impl Windows {
         self.newest_us > i64::MIN
     }
 
-    /// What is needed to rebuild the open windows beside the messages from [`Carried::from`] on;
+    /// What is needed to rebuild the open windows beside the messages from [`CarriedWindows::from`] on;
     /// `next` is the position of the next message, if there are none. Fractions of more than
     /// `owed_max` bytes of names, by `bytes_of`, are dropped.
     pub fn carried(
@@ -314,7 +314,7 @@ impl Windows {
         next: u64,
         owed_max: usize,
         mut bytes_of: impl FnMut(Series) -> usize,
-    ) -> Carried {
+    ) -> CarriedWindows {
         let mut left = owed_max;
         self.owed.retain(|series, _| {
             let bytes = bytes_of(*series);
@@ -326,11 +326,11 @@ impl Windows {
         let first = self.open.values().map(|window| window.first).min_by_key(|mark| mark.position);
         let Mark { position, newest_us, closed_us } = first.unwrap_or(now);
         let owed = self.owed.iter().map(|(series, part)| (*series, *part)).collect();
-        Carried { from: position, newest_us, closed_us, owed }
+        CarriedWindows { from: position, newest_us, closed_us, owed }
     }
 
-    /// Goes back to where windows were before the message [`Carried::from`].
-    pub fn go_back(&mut self, carried: &Carried) {
+    /// Goes back to where windows were before the message [`CarriedWindows::from`].
+    pub fn go_back(&mut self, carried: &CarriedWindows) {
         self.open.clear();
         self.bytes = 0;
         (self.newest_us, self.closed_us) = (carried.newest_us, carried.closed_us);
@@ -343,7 +343,7 @@ impl Windows {
     }
 
     /// Tells that the result of a window could not be recorded, and was not.
-    pub fn not_given(&mut self, windowed: &Windowed) {
+    pub fn not_given(&mut self, windowed: &WindowResult) {
         let Some((start_us, _)) = windowed.update.map(|update| update.times_us()) else { return };
         if let Some(window) = self.open.get_mut(&start_us) {
             let place = window.given.binary_search_by_key(&windowed.series, |(series, _)| *series);
@@ -359,7 +359,7 @@ impl Windows {
     /// # Errors
     /// [`Malformed::WindowClosed`], and [`Refusal::TooLarge`] for a count that exceeds what a slot
     /// can hold.
-    pub(super) fn admit(&self, held: &[Held]) -> Result<(), Reason> {
+    pub(super) fn admit(&self, held: &[HeldValue]) -> Result<(), Reason> {
         let starts = held.iter().map(|held| self.length.slot_of(held.at_us));
         let newest_us = starts.clone().max().unwrap_or(i64::MIN).max(self.newest_us);
         let closed_us = self.closes_at(newest_us).max(self.closed_us);
@@ -392,7 +392,7 @@ impl Windows {
     }
 
     /// Applies an admitted value, and emits what closes.
-    pub(super) fn take(&mut self, held: &Held, out: &mut ParsedLine) {
+    pub(super) fn take(&mut self, held: &HeldValue, out: &mut ParsedLine) {
         let start_us = self.length.slot_of(held.at_us);
         if start_us > self.newest_us {
             self.newest_us = start_us;
@@ -538,7 +538,7 @@ impl Window {
         let mut emit = |series, amount: Option<Amount>, instead: Option<Amount>| {
             if amount != instead {
                 let (update, instead) = (amount.and_then(update), instead.and_then(update));
-                out.windows.push(Windowed { series, update, instead });
+                out.windows.push(WindowResult { series, update, instead });
             }
         };
         let mut before = std::mem::take(&mut self.given).into_iter().peekable();

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use engine::journal::{FILE_BYTES, Follower};
 use engine::{
-    Counted, Effect, Engine, EngineError, Event, Folder, Journal, JournalError, Now, Refused,
-    Reply, Session, SessionError, Wants, session,
+    Effect, Engine, EngineError, Event, Folder, Journal, JournalError, LineCounts, Now,
+    RefusedLines, Reply, Session, SessionError, Wants, session,
 };
 use store::{FORGOTTEN_MAX, Retention, Store, StoreError, Writer};
 
@@ -149,7 +149,7 @@ struct Executor<'a> {
 #[derive(Default)]
 struct EventOutcome {
     is_again: bool,
-    answer: Option<(Refused, Option<Counted>)>,
+    answer: Option<(RefusedLines, Option<LineCounts>)>,
 }
 
 impl Executor<'_> {
@@ -392,7 +392,7 @@ impl Executor<'_> {
     }
 
     /// Counts a message of a sender.
-    fn count(&self, sender: &Sender, counted: &Counted) {
+    fn count(&self, sender: &Sender, counted: &LineCounts) {
         for (reason, lines) in counted.refused.iter() {
             self.metrics.refuse(sender, reason.name(), lines);
         }

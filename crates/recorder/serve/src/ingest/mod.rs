@@ -27,11 +27,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use engine::{Arrived, EngineOptions, Journal};
+use engine::{ArrivalTimes, EngineOptions, Journal};
 use store::Writer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-pub(crate) use engine::{Format, Refused};
+pub(crate) use engine::{Format, RefusedLines};
 pub(crate) use state::State;
 
 use state::Ends;
@@ -80,7 +80,7 @@ pub(crate) struct Message {
     /// Whole lines, or a binary message that [can be read](formats::check_message).
     pub(crate) lines: Vec<u8>,
     /// When they arrived.
-    pub(crate) arrived: Arrived,
+    pub(crate) arrived: ArrivalTimes,
     /// The name of the request, if its sender has given it one.
     pub(crate) key: Option<Writer>,
     pub(crate) sender: Sender,
@@ -94,7 +94,7 @@ pub(crate) struct Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It is in the journal, and its lines were accepted, except for those refused.
-    Written(Refused),
+    Written(RefusedLines),
     /// It is not in the journal, for this reason.
     Failed(String),
 }

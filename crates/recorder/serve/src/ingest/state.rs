@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::{Arrived, Clock, Moment};
+use engine::{ArrivalTimes, Clock, Moment};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::Notify;
 
@@ -69,7 +69,7 @@ impl Default for State {
 
 impl State {
     /// The arrival of something now.
-    pub(crate) fn arrived(&self) -> Arrived {
+    pub(crate) fn arrived(&self) -> ArrivalTimes {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).arrived(moment())
     }
 

@@ -26,7 +26,7 @@ use crate::steps::{check_present, check_released};
 use crate::store::{SEALED_AFTER_US, Source};
 use crate::stored_retention::StoredRetention;
 use crate::{
-    Abandonment, Applied, Digests, KnownTimes, MaintenanceResult, NewSeries, NotMade, Packing,
+    Abandonment, BatchResult, Digests, KnownTimes, MaintenanceResult, NewSeries, NotMade, Packing,
     Retention, Selector, Series, SeriesLimit, Store, StoreError, Take, Writer,
 };
 
@@ -70,7 +70,7 @@ enum Concurrency {
 
 /// Result of an attempt to apply a batch.
 enum Attempt {
-    Done(Applied),
+    Done(BatchResult),
     /// Partitions of these retentions are missing.
     Lacks(Vec<StoredRetention>),
 }
@@ -265,7 +265,7 @@ impl Postgres {
                 exist.insert(kept.step(), schema::partitions(session, kept.step().us())?);
             }
             if !write::claim_all(session, claims)? {
-                return Ok(Applied::Before);
+                return Ok(BatchResult::Before);
             }
             let mut expired = 0;
             source.restart();
@@ -283,7 +283,7 @@ impl Postgres {
                 expired += plan.expired;
             }
             replaced = batch.finish(session)?;
-            Ok(Applied::Now { expired })
+            Ok(BatchResult::Now { expired })
         });
         if let Some(kept) = lacking {
             return Ok(Attempt::Lacks(kept));
@@ -365,7 +365,7 @@ impl Store for Postgres {
         &mut self,
         claims: &[(Writer, u64)],
         source: &mut dyn Source,
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<BatchResult, StoreError> {
         for _ in 0..ATTEMPTS_MAX {
             match self.retry(|store, way| store.attempt(claims, source, way))? {
                 Attempt::Done(applied) => {

@@ -19,7 +19,7 @@ use series::{Accumulator, Lane, SlotKey, Step, rrd};
 use crate::steps::{check_present, check_released};
 use crate::store::{SEALED_AFTER_US, Source, WholeBatch};
 use crate::{
-    Abandonment, Applied, Changes, Digests, KnownTimes, MaintenanceResult, NewSeries, NotMade,
+    Abandonment, BatchResult, Changes, Digests, KnownTimes, MaintenanceResult, NewSeries, NotMade,
     Packing, Retention, Selector, Series, SeriesLimit, Store, StoreError, Take, Writer,
 };
 
@@ -157,12 +157,12 @@ impl Sqlite {
         seq: u64,
         changes: &Changes,
         also: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<BatchResult, StoreError> {
         let packing = self.packing;
         self.write(|tx| {
             let mut whole = WholeBatch::new(changes);
             let applied = write::apply(tx, &[(writer, seq)], &mut whole, packing)?;
-            if let Applied::Now { .. } = applied {
+            if let BatchResult::Now { .. } = applied {
                 also(tx)?;
             }
             Ok(applied)
@@ -292,7 +292,7 @@ impl Store for Sqlite {
         &mut self,
         claims: &[(Writer, u64)],
         source: &mut dyn Source,
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<BatchResult, StoreError> {
         let packing = self.packing;
         self.write(|tx| write::apply(tx, claims, source, packing))
     }
@@ -462,6 +462,6 @@ mod tests {
         assert_eq!(store.last_batch(Writer(1)).unwrap(), 1);
         assert_eq!(store.slots(retention.step, &[series], i64::MIN, i64::MAX).unwrap().len(), 360);
         store.db.pragma_update(None, "max_page_count", 1_000_000).unwrap();
-        assert_eq!(store.apply(Writer(1), 2, &batch(2)).unwrap(), Applied::Now { expired: 0 });
+        assert_eq!(store.apply(Writer(1), 2, &batch(2)).unwrap(), BatchResult::Now { expired: 0 });
     }
 }

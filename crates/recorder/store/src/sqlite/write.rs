@@ -12,7 +12,7 @@ use crate::packed::Packing;
 use crate::plan::{self, Plan, RetentionChanges};
 use crate::stored_retention::StoredRetention;
 use crate::{
-    Applied, Changes, NewSeries, NotMade, RrdChange, Series, SeriesLimit, Source, StoreError,
+    BatchResult, Changes, NewSeries, NotMade, RrdChange, Series, SeriesLimit, Source, StoreError,
     Writer,
 };
 
@@ -104,9 +104,9 @@ pub(super) fn apply(
     claims: &[(Writer, u64)],
     source: &mut dyn Source,
     packing: Packing,
-) -> Result<Applied, TransactionFailure> {
+) -> Result<BatchResult, TransactionFailure> {
     if !claim_all(tx, claims)? {
-        return Ok(Applied::Before);
+        return Ok(BatchResult::Before);
     }
     let kept = schema::retentions(tx)?;
     let (mut expired, mut over) = (0, Vec::new());
@@ -124,7 +124,7 @@ pub(super) fn apply(
     if !over.is_empty() {
         return Err(StoreError::Overflow { slots: over }.into());
     }
-    Ok(Applied::Now { expired })
+    Ok(BatchResult::Now { expired })
 }
 
 /// Writes one piece; returns the number of its slots that have expired.

@@ -3,7 +3,7 @@
 use postgres::{Client, NoTls};
 use series::{Delta, Interval, Kind, Lane, Point, Reading, SECOND_US, SlotKey, Spec, Step};
 use store::{
-    Applied, Changes, Identity, KnownTimes, LaneChange, MaintenanceResult, NewSeries, Packing,
+    BatchResult, Changes, Identity, KnownTimes, LaneChange, MaintenanceResult, NewSeries, Packing,
     Postgres, Retention, Series, SeriesLimit, Sqlite, Store, StoreError, Writer,
 };
 use throwaway::Throwaway;
@@ -43,7 +43,7 @@ fn a_database_that_goes_away_and_comes_back_has_every_batch_once() {
             seq += 1;
             assert_eq!(
                 store.apply(Writer(1), seq, &count(series, 3)).unwrap(),
-                Applied::Now { expired: 0 }
+                BatchResult::Now { expired: 0 }
             );
         }
         server.crash();
@@ -60,8 +60,9 @@ fn a_database_that_goes_away_and_comes_back_has_every_batch_once() {
             error.ends_with("): start it, or set TACHOGRAPH_RECORD to another database or a file")
         );
         server.resume().unwrap();
-        lost +=
-            u64::from(store.apply(Writer(1), seq, &count(series, 3)).unwrap() == Applied::Before);
+        lost += u64::from(
+            store.apply(Writer(1), seq, &count(series, 3)).unwrap() == BatchResult::Before,
+        );
         assert_eq!(total(&mut store, series), 3.0 * seq as f64, "crash {crash}, {lost} were there");
     }
 }
@@ -80,7 +81,7 @@ fn writers_at_the_same_time_add_up_in_postgresql() {
                     // The same again, as after a lost acknowledgement.
                     assert_eq!(
                         store.apply(Writer(writer), seq, &count(series, 3)).unwrap(),
-                        Applied::Before
+                        BatchResult::Before
                     );
                 }
             });
@@ -154,7 +155,7 @@ fn bounds_that_replace_others_while_these_are_being_packed_replace_them_in_postg
         let sealed = scope.spawn(move || sealing.seal(i64::MAX).unwrap());
         while waiting() == 1 && !sealed.is_finished() {}
         drop(locking);
-        assert!(matches!(applied.join().unwrap(), Applied::Now { .. }));
+        assert!(matches!(applied.join().unwrap(), BatchResult::Now { .. }));
         assert_eq!(sealed.join().unwrap(), 4);
     });
     let found = open().slots(step, &[series], i64::MIN, i64::MAX).unwrap();
@@ -190,7 +191,7 @@ fn a_batch_on_a_lane_that_another_writer_has_changed_is_refused_with_the_lane_as
         let series = level(store);
         let (first, after_first) = point(&series, &Lane::default(), 1);
         store.apply(Writer(1), 1, &first).unwrap();
-        let stale = |done: Result<Applied, StoreError>| match done {
+        let stale = |done: Result<BatchResult, StoreError>| match done {
             Err(StoreError::Stale { lanes }) => lanes,
             done => panic!("{done:?}"),
         };
@@ -203,7 +204,7 @@ fn a_batch_on_a_lane_that_another_writer_has_changed_is_refused_with_the_lane_as
         assert_eq!((store.last_batch(Writer(2)).unwrap(), total(store, series.id)), (0, 0.0));
         let (again, after_both) = point(&series, &after_first, 3);
         store.apply(Writer(2), 1, &again).unwrap();
-        assert_eq!(store.apply(Writer(2), 1, &again).unwrap(), Applied::Before);
+        assert_eq!(store.apply(Writer(2), 1, &again).unwrap(), BatchResult::Before);
         assert_eq!(store.lane_states(&[(series.id, 0)]).unwrap(), [after_both]);
         assert_eq!(total(store, series.id), 2.0);
     }
@@ -228,7 +229,7 @@ fn writers_of_one_lane_at_the_same_time_cover_every_second_once() {
                             match store.apply(Writer(writer as u128), seq, &changes) {
                                 Err(StoreError::Stale { mut lanes }) => known = lanes.remove(0).1,
                                 done => {
-                                    assert_eq!(done.unwrap(), Applied::Now { expired: 0 });
+                                    assert_eq!(done.unwrap(), BatchResult::Now { expired: 0 });
                                     known = after;
                                     break;
                                 }
@@ -273,7 +274,10 @@ fn a_full_disk_refuses_the_batch_and_keeps_what_was_there() {
     );
     owner.batch_execute("DROP TRIGGER full_disk ON slot_10s").unwrap();
     assert_eq!(total(&mut store, series), 3.0);
-    assert_eq!(store.apply(Writer(1), 2, &count(series, 3)).unwrap(), Applied::Now { expired: 0 });
+    assert_eq!(
+        store.apply(Writer(1), 2, &count(series, 3)).unwrap(),
+        BatchResult::Now { expired: 0 }
+    );
     assert_eq!(total(&mut store, series), 6.0);
 }
 

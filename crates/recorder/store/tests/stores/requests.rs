@@ -2,7 +2,7 @@
 
 use series::SECOND_US;
 use store::{
-    Applied, Changes, FORGOTTEN_MAX, Postgres, Request, Sqlite, Store, StoreError, Writer,
+    BatchResult, Changes, FORGOTTEN_MAX, Postgres, Request, Sqlite, Store, StoreError, Writer,
 };
 
 use crate::failures::{count, requests, total};
@@ -28,7 +28,7 @@ fn a_request_is_in_one_batch_until_it_is_forgotten() {
             Changes { requests: keys.iter().map(request).collect(), ..count(series, 3) }
         };
         store.apply(Writer(1), 1, &batch(&[5, 9])).unwrap();
-        assert_eq!(store.apply(Writer(1), 1, &batch(&[5, 9])).unwrap(), Applied::Before);
+        assert_eq!(store.apply(Writer(1), 1, &batch(&[5, 9])).unwrap(), BatchResult::Before);
         let error = store.apply(Writer(1), 2, &batch(&[7, 9])).unwrap_err();
         assert!(matches!(error, StoreError::Overtaken), "{error}");
         let known =

@@ -25,8 +25,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use series::{Delta, Interval, Kind, Point, SlotKey, Spec};
 use store::{
-    Applied, Changes, Identity, LaneChange, NewSeries, Retention, Selector, Series, SeriesLimit,
-    Writer,
+    BatchResult, Changes, Identity, LaneChange, NewSeries, Retention, Selector, Series,
+    SeriesLimit, Writer,
 };
 
 use crate::place::Place;
@@ -160,9 +160,9 @@ impl Run {
         let applied = self.place.store().apply(writer, seq, &changes);
         self.place.seal();
         Ok(match applied {
-            Ok(Applied::Now { expired: 0 }) => "now".to_owned(),
-            Ok(Applied::Now { expired }) => format!("now, {expired} expired"),
-            Ok(Applied::Before) => "before".to_owned(),
+            Ok(BatchResult::Now { expired: 0 }) => "now".to_owned(),
+            Ok(BatchResult::Now { expired }) => format!("now, {expired} expired"),
+            Ok(BatchResult::Before) => "before".to_owned(),
             Err(error) => error.to_string(),
         })
     }

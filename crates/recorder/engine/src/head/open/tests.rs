@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use series::SECOND_US;
 use store::{
-    Applied, Changes, Identity, LaneChange, Memory, NewSeries, Retention, SeriesLimit, Source,
+    BatchResult, Changes, Identity, LaneChange, Memory, NewSeries, Retention, SeriesLimit, Source,
     Store,
 };
 
@@ -103,7 +103,7 @@ fn push(head: &mut Head, place: &[Place], update: Update) -> bool {
     }
 }
 
-fn is_empty(frozen: &Frozen) -> bool {
+fn is_empty(frozen: &FrozenBatch) -> bool {
     frozen.written.is_empty() && frozen.rest.is_empty() && frozen.claims().is_empty()
 }
 
@@ -188,7 +188,7 @@ fn a_long_log_comes_in_pieces_and_is_the_same_again() {
     frozen.restart();
     assert_eq!(frozen.next().as_deref(), Some(&first));
     let applied = headed.apply_all(&[(Writer(1), 1)], &mut frozen).unwrap();
-    assert_eq!(applied, Applied::Now { expired: 0 });
+    assert_eq!(applied, BatchResult::Now { expired: 0 });
     assert_eq!(contents(&mut headed, &ids), contents(&mut direct, &ids));
     assert_eq!(headed.lane_states(&[(ids[0].0, 0)]).unwrap(), [lane]);
 }

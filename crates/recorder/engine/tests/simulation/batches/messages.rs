@@ -4,7 +4,7 @@
 use std::fmt;
 
 use ::store::Writer;
-use engine::{Arrived, Record};
+use engine::{ArrivalTimes, Record};
 use formats::{Malformed, Precision, Protocol};
 use series::SECOND_US;
 
@@ -142,7 +142,7 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) given: Given,
-    pub(crate) arrived: Arrived,
+    pub(crate) arrived: ArrivalTimes,
     pub(crate) said: Vec<Said>,
     /// As it was written by its sender, and as a record of the journal.
     pub(crate) lines: Vec<u8>,
@@ -163,7 +163,7 @@ impl Given {
     }
 
     /// The message, sent at this time by the sender's clock, which is right.
-    pub(crate) fn send(self, right_us: i64, arrived: Arrived) -> Sent {
+    pub(crate) fn send(self, right_us: i64, arrived: ArrivalTimes) -> Sent {
         // No two points of a series have the same time.
         let sent_us = right_us - right_us.rem_euclid(SECOND_US) + self.number as i64 * 1_000;
         let said = self.says(sent_us);

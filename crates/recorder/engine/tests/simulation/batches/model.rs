@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::Arrived;
+use engine::ArrivalTimes;
 use formats::RefusalCounts;
 use series::{Kind, Lane, Point, Reading, Refusal, SECOND_US, Spec, Step};
 
@@ -159,7 +159,7 @@ impl Model {
         refused
     }
 
-    fn point(&mut self, arrived: Arrived, point: Sample) -> Result<(), Refusal> {
+    fn point(&mut self, arrived: ArrivalTimes, point: Sample) -> Result<(), Refusal> {
         let Sample { series, is_total, heartbeat_us, at_us, value, since_us } = point;
         let known = self.points.entry(series).or_insert_with(|| Points {
             is_total,
@@ -226,11 +226,11 @@ impl Points {
     /// Whether a point is late: by the newest one, unless that is in the future of its arrival.
     fn remember(
         &mut self,
-        arrived: Arrived,
+        arrived: ArrivalTimes,
         at_us: i64,
         value: Option<i64>,
     ) -> Result<(), Refusal> {
-        let Arrived { at_us: arrival_us, latest_us } = arrived;
+        let ArrivalTimes { at_us: arrival_us, latest_us } = arrived;
         let Points { is_total, heartbeat_us, lane, is_forgotten, .. } = self;
         let kind = if *is_total { Kind::Total } else { Kind::Gauge };
         let step = Step::from_micros(STEP_US).ok_or(Refusal::WrongKind)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::store::Writer;
 use engine::journal::Follower;
-use engine::{Counted, Effect, EngineError, Event, Figure, Message, Now, Record, Wants};
+use engine::{Effect, EngineError, Event, Figure, LineCounts, Message, Now, Record, Wants};
 use series::SECOND_US;
 
 use super::messages::Given;
@@ -226,10 +226,10 @@ impl World {
     }
 
     /// Counts a message, once.
-    fn count(&mut self, number: u64, counted: Counted) -> Result<(), String> {
+    fn count(&mut self, number: u64, counted: LineCounts) -> Result<(), String> {
         let counted = match self.without {
             Some(Leniency::RefusedUncounted) => {
-                Counted { refused: formats::RefusalCounts::default(), ..counted }
+                LineCounts { refused: formats::RefusalCounts::default(), ..counted }
             }
             _ => counted,
         };

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use ::store::{Applied, Changes, Request, Source, Store as _, StoreError};
-use engine::{Event, Frozen, Reply, Stored};
+use ::store::{BatchResult, Changes, Request, Source, Store as _, StoreError};
+use engine::{Event, FrozenBatch, Reply, StoredBatch};
 use series::{Batch as Slots, SECOND_US, Step};
 
 use super::script::Answer;
@@ -110,7 +110,7 @@ impl World {
     pub(super) fn apply(
         &mut self,
         sent: &mut Batch,
-    ) -> Result<Result<(Stored, bool), StoreError>, String> {
+    ) -> Result<Result<(StoredBatch, bool), StoreError>, String> {
         let packed_us = self.right_us() - PACKED_AFTER_US;
         let (claims, random, without) = (&sent.claims, &mut self.random, self.without);
         let mut is_now = false;
@@ -129,7 +129,7 @@ impl World {
                         }
                     }
                     let is_lost = rule == Leniency::KeysAfter && random.one_in(8);
-                    if matches!(applied, Applied::Now { .. }) && !is_lost {
+                    if matches!(applied, BatchResult::Now { .. }) && !is_lost {
                         let requests = Changes { requests, ..Changes::default() };
                         store.apply_all(&[], &mut Whole(Some(requests)))?;
                     }
@@ -137,7 +137,7 @@ impl World {
                 }
                 Some(Leniency::ClaimOutside) => {
                     let claimed = store.apply_all(claims, &mut Whole(None))?;
-                    if matches!(claimed, Applied::Now { .. }) && !random.one_in(8) {
+                    if matches!(claimed, BatchResult::Now { .. }) && !random.one_in(8) {
                         store.apply_all(&[], frozen)?;
                     }
                     claimed
@@ -147,7 +147,7 @@ impl World {
                 }
                 _ => store.apply_all(claims, frozen)?,
             };
-            is_now = matches!(applied, Applied::Now { .. });
+            is_now = matches!(applied, BatchResult::Now { .. });
             Ok(applied)
         });
         match stored {
@@ -165,7 +165,7 @@ fn gone() -> StoreError {
 /// A batch without the names of its requests.
 #[derive(Debug)]
 struct KeysApart<'f> {
-    frozen: &'f mut Frozen,
+    frozen: &'f mut FrozenBatch,
     requests: Vec<Request>,
 }
 
@@ -185,7 +185,7 @@ impl Source for KeysApart<'_> {
 /// A batch without the slots of a span that was packed a short time before.
 #[derive(Debug)]
 struct Unpacked<'f> {
-    frozen: &'f mut Frozen,
+    frozen: &'f mut FrozenBatch,
     packed_us: i64,
 }
 
