@@ -12,11 +12,13 @@ use crate::say;
 const CHUNK: u64 = 20_000;
 
 /// The tests that run seeds. The others run the same ones each time.
-const TESTS: [&str; 4] = [
+const TESTS: [&str; 6] = [
     "a_journal_keeps_its_laws_on_a_disk_that_fails",
     "a_clock_that_jumps_moves_nothing_that_it_should_not",
     "what_is_acknowledged_is_in_the_store_once",
     "two_processes_on_one_lane_write_the_sums_of_one",
+    "each_time_of_a_stream_counts_once",
+    "each_line_of_an_import_counts_once_or_is_refused",
 ];
 
 /// How often each accident happened, by simulator and kind.
