@@ -30,9 +30,9 @@
 //!   its first may be lost. None of them was acknowledged, unless the disk damaged them, which looks
 //!   the same: those that are not there are [named](Journal::missing).
 //! - In any other file an incomplete record is damage, and an error.
-//! - A file is begun under another name, and gets its own once its header is durable. So a file
-//!   without records is one that could not be used: it is removed, and the file before it goes on,
-//!   whether or not it has reached that position.
+//! - A file is begun under another name, and gets its own once its header is durable. So a last file
+//!   without a complete record is one that could not be used: it is removed, and the file before it is
+//!   the last, whether or not it has reached that position.
 //! - Files are removed one by one, the oldest first, so no other positions are missing.
 
 use std::io;
@@ -143,6 +143,18 @@ struct JournalFile {
     length: u64,
 }
 
+/// A file, as it was read: the positions of its first and last record, where that ends, and the first
+/// record of its last commit.
+#[derive(Clone, Copy, Debug, Default)]
+struct FileEnd {
+    first: u64,
+    last: u64,
+    end: u64,
+    begun: u64,
+    /// Whether no incomplete record follows.
+    is_whole: bool,
+}
+
 /// What follows the last committed record in the last file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tail {
@@ -168,51 +180,50 @@ impl<D: Disk> Journal<D> {
         mut replay: impl FnMut(u64, &[u8]),
     ) -> Result<Journal<D>, JournalError> {
         let mut files = settle(&mut disk)?;
-        let with_records = files.iter().filter(|file| file.length > HEADER_BYTES).count();
-        let mut last = None;
-        let mut end = HEADER_BYTES;
-        let mut is_whole = true;
-        // The first record of the last commit.
-        let mut begun = 0;
         let mut bytes = Vec::new();
         let mut missing = Vec::new();
-        for (number, file) in files[..with_records].iter().enumerate() {
+        let mut ends: Vec<FileEnd> = Vec::new();
+        for file in &files {
             let mut reads = Reads::new(file.first);
             let lost = reads.header(&mut disk)?;
-            if let Some(last) = last
-                && !may_follow(last, is_whole, file.first, lost)
-            {
-                let before = &files[number - 1];
-                let name = name_of(if is_whole { file.first } else { before.first });
-                return Err(JournalError::Damaged { path: disk.path(&name), last });
+            let mut last = file.first - 1;
+            if let Some(before) = ends.last() {
+                let follows = match file.length > HEADER_BYTES {
+                    true => may_follow(before.last, before.is_whole, file.first, lost),
+                    // It was never used, so the file before it may have gone on.
+                    false => last <= before.last + lost,
+                };
+                if !follows {
+                    let name = name_of(if before.is_whole { file.first } else { before.first });
+                    let last = before.last;
+                    return Err(JournalError::Damaged { path: disk.path(&name), last });
+                }
+                missing.extend((before.last < last).then(|| before.last + 1..=last));
             }
-            let mut at = file.first - 1;
-            missing.extend(last.filter(|last| *last < at).map(|last| last + 1..=at));
-            begun = file.first;
+            let mut begun = file.first;
             let next = loop {
-                match reads.record(&mut disk, at + 1, &mut bytes)? {
+                match reads.record(&mut disk, last + 1, &mut bytes)? {
                     Next::Record => {
-                        at += 1;
-                        begun = if reads.begins { at } else { begun };
-                        replay(at, &bytes);
+                        last += 1;
+                        begun = if reads.begins { last } else { begun };
+                        replay(last, &bytes);
                     }
                     next => break next,
                 }
             };
-            is_whole = next == Next::End;
-            (last, end) = (Some(at), reads.offset);
+            let (first, end, is_whole) = (file.first, reads.offset, next == Next::End);
+            ends.push(FileEnd { first, last, end, begun, is_whole });
         }
-        // A file without records begins where the one before ended, or earlier if it was never used.
-        if let (Some(unused), Some(last)) = (files.get(with_records), last) {
-            let mut reads = Reads::new(unused.first);
-            let lost = reads.header(&mut disk)?;
-            if last + 1 + lost < unused.first {
-                return Err(JournalError::Damaged { path: disk.path(&reads.name), last });
-            }
-            disk.remove(&reads.name).map_err(failed(&disk, &reads.name))?;
-            files.truncate(with_records);
+        // No commit to a last file was completed: the one before it is the last.
+        while ends.len() > 1
+            && let Some(unused) = ends.pop_if(|unused| unused.last < unused.first)
+        {
+            let name = name_of(unused.first);
+            disk.remove(&name).map_err(failed(&disk, &name))?;
+            files.pop();
         }
-        let last = last.unwrap_or(files.last().map_or(0, |file| file.first - 1));
+        let FileEnd { last, end, begun, .. } = ends.pop().unwrap_or_default();
+        missing.retain(|missing: &RangeInclusive<u64>| *missing.end() < last);
         let tail = match files.last_mut() {
             Some(file) if file.length > end => {
                 file.length = end;
