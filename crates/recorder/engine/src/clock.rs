@@ -13,7 +13,8 @@
 //!   known only after an hour in which it stayed there. Until then it sees the time that would have
 //!   passed without the jump. If most messages of that hour are more than an hour older than the
 //!   clock, it goes no further than to their median, which a few senders with wrong clocks do not
-//!   move. Senders of old data only delay expiry. A clock that is set back is believed at once,
+//!   move, until most messages of an hour agree with the clock. Senders of old data only delay expiry.
+//!   A clock that is set back is believed at once,
 //!   because it expires nothing.
 //! - **Requests** are forgotten by the time that expiry believes. A clock that went ahead, as that of a
 //!   machine which begins in 1970, makes requests old that arrived a moment before. So they are
@@ -179,7 +180,7 @@ impl Clock {
         let offset_us = self.offset_us;
         let ahead_us = self.safe_us.map(|safe_us| offset_us.saturating_sub(safe_us));
         let is_far = ahead_us.is_none_or(|ahead_us| ahead_us > DISTRUST_US);
-        let mut believed_us = offset_us;
+        let (mut believed_us, mut next) = (offset_us, None);
         if ahead_us.is_none_or(|ahead_us| ahead_us > 0) {
             let lead = self.lead.get_or_insert_with(|| Lead::new(at.passed_us));
             if at.passed_us.saturating_sub(lead.since_us) < DISTRUST_US {
@@ -189,10 +190,12 @@ impl Clock {
             let is_old = |us: &i64| is_far && *us < offset_us.saturating_sub(DISTRUST_US);
             if let Some(median_us) = lead.median_us().filter(is_old) {
                 believed_us = self.safe_us.map_or(median_us, |safe_us| safe_us.max(median_us));
+                // If they fall silent, they have not changed their mind.
+                next = Some(Lead { said: vec![median_us], ..Lead::new(at.passed_us) });
             }
         }
         self.went_ahead(self.safe_us.unwrap_or(i64::MIN), believed_us, at);
-        (self.safe_us, self.lead) = (Some(believed_us), None);
+        (self.safe_us, self.lead) = (Some(believed_us), next);
         Some(at.passed_us.saturating_add(believed_us))
     }
 
@@ -356,7 +359,7 @@ mod tests {
             clock
         };
         let expired = |lags: &[i64]| an_hour_later(&mut known(year_us), 0, year_us, lags).unwrap();
-        assert_eq!(expired(&[]), year, "nobody says a time");
+        assert_eq!(expired(&[]), year, "no sender gives a time");
         assert_eq!(expired(&[0, 1, 7]), -1);
         assert_eq!(expired(&[-year, 0, 1]), 0, "one has the same clock");
         assert_eq!(expired(&[-year, -year, 0]), year, "most have it");
@@ -367,6 +370,11 @@ mod tests {
             assert_eq!(after, Some(-5), "{hour} hours");
         }
         assert_eq!(clock.ahead_us(at(185_001, year_us)), year_us + 5 * SECOND_US);
+        let silent = an_hour_later(&mut clock.clone(), 185_001, year_us, &[]);
+        assert_eq!(silent, Some(-5), "silence is no agreement");
+        let mut agreed = clock.clone();
+        an_hour_later(&mut agreed, 185_001, year_us, &[-year]);
+        assert_eq!(an_hour_later(&mut agreed, 188_801, year_us, &[-year]), Some(year));
         assert_eq!(an_hour_later(&mut clock, 185_100, 0, &[5]), Some(0), "it is set right");
         assert_eq!(clock.ahead_us(at(188_801, 0)), 0);
         // After two days without a daemon, a sender of what is a day old delays expiry by a day.

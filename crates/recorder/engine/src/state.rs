@@ -80,7 +80,7 @@ impl Goal {
         }
     }
 
-    /// Nobody takes over.
+    /// Gives up the handover.
     pub(crate) fn keep_on(&mut self) {
         if let Goal::HandOver(_) = self {
             *self = Goal::Serve;

@@ -83,6 +83,9 @@ fn check(
     let mut long_wrong = false;
     // What senders say, and since when.
     let (mut senders, mut said_since_us) = (Senders::Silent, 0);
+    // Whether right senders have denied this clock for so long that silence is no agreement, and
+    // whether any have.
+    let (mut has_denied, mut was_denied) = (false, false);
     let first = Moment { passed_us, shown_us: START_US };
     let mut clock = Clock::new(first);
     let mut started_us = 0;
@@ -150,7 +153,14 @@ fn check(
             // How long both have been as they are.
             let settled_us = passed_us - since_us.max(said_since_us);
             let is_trusted = settled_us >= 2 * DISTRUST_US + PATIENCE_US + 3 * EACH_MAX_US;
-            let is_denied = senders == Senders::Right && said_since_us <= since_us;
+            let are_right = senders == Senders::Right && said_since_us <= since_us;
+            has_denied |= are_right && lasted_us >= DISTRUST_US + PATIENCE_US + 3 * EACH_MAX_US;
+            has_denied &= !matches!(senders, Senders::Same | Senders::Late(_));
+            let is_denied = are_right || has_denied;
+            // Small steps of the clock are followed at once.
+            let old_us = at.shown_us - DISTRUST_US + 3 * STEP_US;
+            was_denied |= said_us.is_some_and(|us| us < old_us);
+            let is_trusted = is_trusted && !(senders == Senders::Silent && was_denied);
             if !was_wrong || lasted_us < DISTRUST_US || is_denied {
                 let most_us = right_us + DISTRUST_US + 2 * STEP_US;
                 let is_safe = expiry_us.is_none_or(|us| us <= most_us.max(recorded_us));
@@ -216,6 +226,7 @@ fn check(
                     _ => clock.compare(at, &(recorded_us..=recorded_us)),
                 }
                 (started_us, since_us) = (passed_us, passed_us);
+                (has_denied, was_denied) = (false, false);
                 requests.clear();
                 long_wrong |= wrong_us.abs() > STEP_US;
                 continue;
@@ -226,6 +237,7 @@ fn check(
         // A small step continues a large one.
         if wrong_us.abs_diff(before_us) > STEP_US.unsigned_abs() {
             since_us = passed_us;
+            (has_denied, was_denied) = (false, false);
         }
     }
     Ok(())
