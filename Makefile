@@ -78,10 +78,11 @@ packages:
 	@./packaging/build.sh
 	@./packaging/try.sh
 
-## truth: what wrk, ab, h2load, hey, oha, vegeta, k6, fortio and ours report beside what is true; installs them in target/truth-tools and writes docs/truth.md and what compare reports about servers that are sometimes slow (about twenty minutes after that)
+## truth: what load generators and `compare` report, and what time-series stores keep, beside what is true; installs them (target/truth-tools, Debian's packages) and writes docs/truth.md and docs/truth-stores.md (about an hour after that)
 truth: dist
 	@./scripts/truth-tools.sh target/truth-tools
 	$(CARGO) run --profile dist --locked -p xtask -- truth
+	PATH="$(CURDIR)/target/truth-tools/bin:$$PATH" $(CARGO) run --profile dist --locked -p xtask -- truth-stores
 
 clean:
 	$(CARGO) clean

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the load generators of `make truth`, in the versions below, to a folder
-# of their own; what cannot be installed is listed in that folder's missing.tsv.
+# Installs the load generators and time-series stores of `make truth`, in the versions below, to a
+# folder of their own or as Debian's packages; what cannot be installed is listed in that folder's missing.tsv.
 # Usage: scripts/truth-tools.sh FOLDER
 set -euo pipefail
 
@@ -55,3 +55,14 @@ oha_version=1.16.0
 if [ "$("$folder/bin/oha" --version 2>/dev/null)" != "oha $oha_version" ]; then
   attempt oha "${CARGO:-cargo}" install oha --version "$oha_version" --locked || true
 fi
+
+apt_tool rrdtool rrdtool
+apt_tool rrdcached rrdcached
+apt_tool carbon-cache graphite-carbon
+apt_tool influxd influxdb
+apt_tool prometheus prometheus
+apt_tool sqlite3 sqlite3
+# Later versions need a newer Go than Debian's and many others have.
+go_tool victoria-metrics github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics v1.140.0
+# The module proxy may refuse it; its repository has all that `go build -mod=vendor` needs.
+go_tool go-carbon github.com/go-graphite/go-carbon v0.19.1

@@ -98,6 +98,11 @@ impl Daemon {
         kib.map(|kib| Bytes(kib << 10)).ok_or_else(|| "no peak memory".to_owned())
     }
 
+    /// Whether the process that was started has not ended.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Sends a signal to the process that serves.
     ///
     /// # Errors

@@ -5,10 +5,12 @@ mod bench;
 mod bench_render;
 mod bench_slots;
 mod binary;
+mod carbon;
 mod crashes;
 mod cut_connections;
 mod diff;
 mod faults;
+mod http;
 mod injection;
 mod kept;
 mod kills;
@@ -20,6 +22,7 @@ mod recorder;
 mod simulation;
 mod tools;
 mod truth;
+mod truth_stores;
 mod warehouse;
 mod why_unix;
 mod zoo;
@@ -47,6 +50,9 @@ enum Task {
     /// What load generators report about servers of known behaviour, and compare about three that
     /// are sometimes slow: into docs/truth.md and its numbers beside it
     Truth(truth::Command),
+    /// What time-series stores keep of counts and rates with known totals: into docs/truth-stores.md and
+    /// its numbers beside it
+    TruthStores(truth_stores::Command),
     /// The same history filled into ours, rrdtool, whisper and others: into
     /// docs/series-performance.md
     BenchSeries(bench_slots::Command),
@@ -186,6 +192,7 @@ impl Task {
             Task::BenchSeries(command) => return bench_slots::bench(&command),
             Task::Bench(command) => bench::bench(&command),
             Task::Truth(command) => truth::run(&command),
+            Task::TruthStores(command) => command.run(),
             Task::BenchRender(runs) => bench_render::run(runs.into()),
             Task::WhyUnix(runs) => why_unix::run(runs.into()),
             Task::Own(own) => own.run(),

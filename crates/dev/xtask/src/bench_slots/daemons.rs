@@ -16,6 +16,7 @@ use super::ours::{Make, TABLES};
 use super::points::{Load, STEP_S};
 use super::{FillCost, FillFailure, cpu, text};
 use crate::binary;
+use crate::carbon::{carbon_config, go_carbon_config};
 use crate::process::{KilledOnDrop, comes_true, free_port, listens};
 
 /// Limit on points for carbon-cache.
@@ -107,6 +108,8 @@ fn into_files(
     let retention = WHISPER_SLOTS * STEP_S;
     let schema = format!("[all]\npattern = .*\nretentions = {STEP_S}s:{retention}s\n");
     std::fs::write(folder.join("storage-schemas.conf"), schema)?;
+    let aggregation = "[all]\npattern = .*\naggregationMethod = average\n";
+    std::fs::write(folder.join("storage-aggregation.conf"), aggregation)?;
     let mut command = command(port)?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(child) = command.spawn() else {
@@ -162,29 +165,4 @@ fn has_point(path: &Path, place: u64) -> bool {
     let read = File::open(path)
         .and_then(|file| file.read_exact_at(&mut time, WHISPER_HEAD + place * WHISPER_POINT));
     read.is_ok() && time != [0; 4]
-}
-
-fn carbon_config(folder: &Path, port: u16) -> String {
-    let folder = folder.display();
-    format!(
-        "[cache]\nSTORAGE_DIR = {folder}\nCONF_DIR = {folder}\nLOG_DIR = {folder}\n\
-         PID_DIR = {folder}\nLOCAL_DATA_DIR = {folder}/data\nUSER =\n\
-         LINE_RECEIVER_INTERFACE = 127.0.0.1\nLINE_RECEIVER_PORT = {port}\n\
-         ENABLE_UDP_LISTENER = False\nPICKLE_RECEIVER_PORT = 0\nCACHE_QUERY_PORT = 0\n\
-         MAX_CACHE_SIZE = inf\nMAX_UPDATES_PER_SECOND = inf\nMAX_CREATES_PER_MINUTE = inf\n\
-         WHISPER_SPARSE_CREATE = True\nCARBON_METRIC_INTERVAL = 0\nLOG_UPDATES = False\n\
-         LOG_CREATES = False\nENABLE_TAGS = False\n"
-    )
-}
-
-fn go_carbon_config(folder: &Path, port: u16) -> String {
-    let folder = folder.display();
-    format!(
-        "[common]\nuser = \"\"\nmax-cpu = 2\n\
-         [whisper]\ndata-dir = \"{folder}/data\"\n\
-         schemas-file = \"{folder}/storage-schemas.conf\"\nsparse-create = true\n\
-         [cache]\nmax-size = 0\n[tcp]\nlisten = \"127.0.0.1:{port}\"\nenabled = true\n\
-         [udp]\nenabled = false\n[pickle]\nenabled = false\n[carbonlink]\nenabled = false\n\
-         [grpc]\nenabled = false\n[[logging]]\nlogger = \"\"\nfile = \"{folder}/log\"\n"
-    )
 }

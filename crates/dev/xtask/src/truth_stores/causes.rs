@@ -1,0 +1,134 @@
+//! Why a store does not have the truth, with the place where its documents or its source say so.
+
+/// The cause of what some stores do in some trials.
+struct Cause {
+    stores: &'static [&'static str],
+    trials: &'static [&'static str],
+    words: &'static str,
+}
+
+const TACHOGRAPH: &[&str] = &["tachograph, SQLite", "tachograph, PostgreSQL"];
+const RRDTOOL: &[&str] = &["RRDtool", "RRDtool, rrdcached"];
+const GRAPHITE: &[&str] = &["Graphite, carbon-cache", "Graphite, go-carbon"];
+const INFLUX: &[&str] = &["InfluxDB 1"];
+const PROMETHEUS: &[&str] = &["Prometheus"];
+const VICTORIA: &[&str] = &["VictoriaMetrics"];
+const TABLES: &[&str] = &["PostgreSQL, upsert", "DuckDB"];
+
+const CAUSES: [Cause; 18] = [
+    Cause {
+        stores: TACHOGRAPH,
+        trials: &["ahead"],
+        words: "what lies more than ten minutes ahead is refused, with status 400 and the reason (docs/serve.md)",
+    },
+    Cause {
+        stores: RRDTOOL,
+        trials: &["one-name", "shuffled", "hour-late", "day-late"],
+        words: "an update at or before the time of the last one is refused (rrdupdate(1))",
+    },
+    Cause {
+        stores: &["RRDtool, rrdcached"],
+        trials: &["kills"],
+        words: "the journal is written by `fprintf` without `fflush` (`journal_write` in src/rrd_daemon.c), so the last kilobytes of acknowledged updates are only in memory",
+    },
+    Cause {
+        stores: GRAPHITE,
+        trials: &["published", "rates"],
+        words: "the last point of a slot wins, and does not say how long its value held (whisper's `update`)",
+    },
+    Cause {
+        stores: GRAPHITE,
+        trials: &["crossing"],
+        words: "a point is of one slot, so a count cannot be of two",
+    },
+    Cause {
+        stores: GRAPHITE,
+        trials: &["one-name"],
+        words: "the last point of a slot wins: it is the sum of one of the two senders",
+    },
+    Cause {
+        stores: GRAPHITE,
+        trials: &["restart", "kills"],
+        words: "nothing is acknowledged, and what the daemon's cache and its sockets hold is gone when it ends; a later point of the same slot brings the sum back",
+    },
+    Cause {
+        stores: INFLUX,
+        trials: &["published", "rates"],
+        words: "`integral()` draws a straight line from each point to the next (functions of InfluxQL), where the rate has a step",
+    },
+    Cause {
+        stores: INFLUX,
+        trials: &["one-name"],
+        words: "a point with the series and time of another one replaces it (“How does InfluxDB handle duplicate points?”)",
+    },
+    Cause {
+        stores: PROMETHEUS,
+        trials: &["published", "rates"],
+        words: "`avg_over_time` gives all samples the same weight, however long their values held (functions of PromQL)",
+    },
+    Cause {
+        stores: PROMETHEUS,
+        trials: &["crossing"],
+        words: "no sample lies on the end of the hour, so `increase` extrapolates (functions of PromQL)",
+    },
+    Cause {
+        stores: VICTORIA,
+        trials: &["crossing"],
+        words: "no sample lies on the end of the hour, and `increase` takes the last one before it",
+    },
+    Cause {
+        stores: &["Prometheus", "VictoriaMetrics"],
+        trials: &["one-name"],
+        words: "two counters in one series: each time the lower one follows, it seems to have begun again, and is added as a whole",
+    },
+    Cause {
+        stores: VICTORIA,
+        trials: &["kills"],
+        words: "samples are acknowledged when they are in memory, and written to disk every 5 s (`-inmemoryDataFlushInterval`), which is longer than the store lives here",
+    },
+    Cause {
+        stores: &["InfluxDB 1", "PostgreSQL, upsert", "DuckDB"],
+        trials: &["crossing"],
+        words: "a row has one time, so a count cannot be of two slots or hours",
+    },
+    Cause {
+        stores: TABLES,
+        trials: &["published", "rates"],
+        words: "a row has one time, so what happened in an interval is all in the slot of its end",
+    },
+    Cause {
+        stores: TABLES,
+        trials: &["twice"],
+        words: "the table does not know which messages it has",
+    },
+    Cause {
+        stores: TABLES,
+        trials: &["kills"],
+        words: "a transaction may be committed although its answer is lost; the sender repeats it, and it counts twice",
+    },
+];
+
+/// Why a store does not have the truth in a trial.
+pub(super) fn cause(store: &str, trial: &str) -> Option<&'static str> {
+    let concerns = |cause: &&Cause| cause.stores.contains(&store) && cause.trials.contains(&trial);
+    CAUSES.iter().find(concerns).map(|cause| cause.words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::truth_stores::stores::STORES;
+    use crate::truth_stores::trials::TRIALS;
+
+    #[test]
+    fn causes_are_of_stores_and_trials_that_exist() {
+        for Cause { stores, trials, .. } in &CAUSES {
+            for name in *stores {
+                assert!(STORES.iter().any(|store| store.name == *name), "{name}");
+            }
+            for id in *trials {
+                assert!(TRIALS.iter().any(|trial| trial.id == *id), "{id}");
+            }
+        }
+    }
+}

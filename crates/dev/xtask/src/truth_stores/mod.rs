@@ -1,0 +1,89 @@
+//! `truth-stores`: what time-series stores keep of counts and rates whose totals are known; writes
+//! docs/truth-stores.md.
+
+mod causes;
+mod disk;
+mod history;
+mod page;
+mod results;
+mod stores;
+mod trials;
+mod turn;
+
+use std::path::PathBuf;
+
+use base::Seed;
+
+use self::results::{Results, StoreResult};
+use self::stores::{STORES, StoreKind};
+use self::trials::{TRIALS, Trial};
+use crate::options::one_of;
+use crate::{pages, say};
+
+/// The command line of `truth-stores`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Command {
+    /// Only this trial; may be repeated
+    #[arg(long, value_name = "TRIAL", value_parser = one_of(&TRIALS, |trial| trial.id))]
+    only: Vec<&'static Trial>,
+    /// Only this store; may be repeated
+    #[arg(long = "store", value_name = "NAME", value_parser = one_of(&STORES, |store| store.name))]
+    stores: Vec<&'static StoreKind>,
+    /// Rounds, each with other messages
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    rounds: u64,
+    /// Seed of all messages and kills
+    #[arg(long, value_name = "N", default_value_t = Seed(1))]
+    seed: Seed,
+    /// Measures nothing: writes the page from the numbers that are kept
+    #[arg(long)]
+    page: bool,
+    /// Where the page and its numbers are written
+    #[arg(long, value_name = "FOLDER", default_value_os_t = pages::docs())]
+    docs: PathBuf,
+}
+
+impl Command {
+    /// Measures what is requested, keeps the numbers and writes the page.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let numbers = self.docs.join("results/truth-stores.json");
+        let mut results: Results = pages::load(&numbers)?;
+        if !self.page {
+            for store in STORES.iter().filter(|store| self.wants(store)) {
+                self.measure(store, results.stores.entry(store.name.to_owned()).or_default())?;
+                // After each store, so that a later failure loses nothing.
+                pages::save(&numbers, &results)?;
+            }
+        }
+        pages::write(&self.docs.join("truth-stores.md"), &page::page(&results))
+    }
+
+    fn wants(&self, store: &StoreKind) -> bool {
+        self.stores.is_empty() || self.stores.iter().any(|wanted| wanted.name == store.name)
+    }
+
+    fn measure(&self, store: &StoreKind, result: &mut StoreResult) -> Result<(), String> {
+        result.date = pages::now();
+        result.machine = pages::machine();
+        result.seed = self.seed.0;
+        let Some(version) = (store.version)() else {
+            say(&format!("{}: not installed ({})", store.name, store.install));
+            result.missing = Some(store.install.to_owned());
+            return Ok(());
+        };
+        (result.version, result.missing) = (version, None);
+        for trial in &TRIALS {
+            if !self.only.is_empty() && self.only.iter().all(|wanted| wanted.id != trial.id) {
+                continue;
+            }
+            let mut cells = Vec::new();
+            for round in 1..=self.rounds {
+                let cell = turn::turn(store, trial, self.seed.derive(trial.id, round))?;
+                say(&format!("{}, {}, round {round}: {}", store.name, trial.id, cell.words()));
+                cells.push(cell);
+            }
+            result.trials.insert(trial.id.to_owned(), cells);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! The results, from which the page is made.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// All results.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Results {
+    /// By the store's name.
+    pub(super) stores: BTreeMap<String, StoreResult>,
+}
+
+/// What became of a store.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct StoreResult {
+    /// When it began, RFC 3339.
+    pub(super) date: String,
+    pub(super) machine: String,
+    pub(super) seed: u64,
+    pub(super) version: String,
+    /// Why it could not be had.
+    pub(super) missing: Option<String>,
+    /// By the trial's name, in the order of rounds.
+    pub(super) trials: BTreeMap<String, Vec<Cell>>,
+}
+
+/// A trial of a store.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Cell {
+    /// Messages to be sent, repetitions included.
+    pub(super) messages: u64,
+    /// Of these acknowledged; `None` if the protocol has no acknowledgement.
+    pub(super) acknowledged: Option<u64>,
+    /// Of these refused by an error, and the first of them.
+    pub(super) refused: u64,
+    pub(super) refusal: Option<String>,
+    /// Why the protocol cannot say one of them.
+    pub(super) unsayable: Option<String>,
+    /// Why the trial does not concern the store.
+    pub(super) unconcerned: Option<String>,
+    pub(super) kills: u64,
+    /// The true total, and that of the messages that were acknowledged; of all that were sent if the
+    /// protocol has no acknowledgement.
+    pub(super) truth: f64,
+    pub(super) taken: f64,
+    /// The sum of the store's slots or points.
+    pub(super) stored: f64,
+    /// What the recommended query says.
+    pub(super) reported: f64,
+    /// Totals of hours asked for, and of these wrong: not those of the messages that were acknowledged.
+    pub(super) totals: u64,
+    pub(super) wrong_totals: u64,
+    /// Slots compared, and of these wrong in the same sense.
+    pub(super) slots: u64,
+    pub(super) wrong_slots: u64,
+    /// Why there are no figures: the store failed.
+    pub(super) failure: Option<String>,
+}
+
+impl Cell {
+    /// Whether the totals are those of what was acknowledged.
+    pub(super) fn is_right(&self) -> bool {
+        self.failure.is_none() && self.unsayable.is_none() && self.wrong_totals == 0
+    }
+
+    /// Whether they are those of everything that happened.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_right() && self.taken == self.truth
+    }
+}

@@ -1,0 +1,125 @@
+//! The stores, each by the protocol and with the settings that its documents recommend for counts.
+
+mod carbon;
+mod duckdb;
+mod influx;
+mod ours;
+mod pipe;
+mod prometheus;
+mod rrdtool;
+mod server;
+mod upsert;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::history::Message;
+use super::trials::Quantity;
+use crate::http::Answer;
+
+/// What a store answers to a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    Acknowledged,
+    /// Its protocol has no answer.
+    Unanswered,
+    /// An error, in its words.
+    Refused(String),
+    /// Its protocol has no form for this, and why.
+    Unsayable(&'static str),
+}
+
+impl Reply {
+    /// What an answer by HTTP means.
+    fn of(answer: Answer) -> Reply {
+        answer.success().map_or_else(Reply::Refused, |_| Reply::Acknowledged)
+    }
+}
+
+/// A store, and a client for it.
+pub(super) trait Store {
+    /// Starts it, or again after it has ended, and waits until it can be used. A store that runs is left
+    /// as it is.
+    fn start(&mut self) -> Result<(), String>;
+
+    /// Stops it in an orderly way.
+    fn stop(&mut self) -> Result<(), String>;
+
+    /// The process to kill; `None` if it does not run.
+    fn process(&self) -> Option<u32>;
+
+    /// Sends a message, and waits for the answer.
+    ///
+    /// # Errors
+    /// If there is no answer although there should be one.
+    fn send(&mut self, message: &Message) -> Result<Reply, String>;
+
+    /// Sends the first half of a message, and closes the connection. False if it has none.
+    fn cut(&mut self, _message: &Message) -> Result<bool, String> {
+        Ok(false)
+    }
+
+    /// Waits until everything that it took can be read.
+    fn finish(&mut self) -> Result<(), String>;
+
+    /// The total of each slot of a series in this time: of the points in it, where it keeps points.
+    fn slots(
+        &mut self,
+        series: usize,
+        from_s: i64,
+        to_s: i64,
+    ) -> Result<BTreeMap<i64, f64>, String>;
+
+    /// The total of a series in this time, by the query that its documents recommend.
+    fn total(&mut self, series: usize, from_s: i64, to_s: i64) -> Result<f64, String>;
+}
+
+/// Makes a store, or says what it lacks.
+type Open = fn(&Path, Quantity) -> Result<Box<dyn Store>, String>;
+
+/// A kind of store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoreKind {
+    pub(super) name: &'static str,
+    /// How its client speaks, and how it is configured.
+    pub(super) protocol: &'static str,
+    pub(super) settings: &'static str,
+    /// The query for a total.
+    pub(super) query: &'static str,
+    /// How to get it.
+    pub(super) install: &'static str,
+    /// Whether all its files are in the folder that it gets.
+    pub(super) is_in_folder: bool,
+    /// Its version; `None` if it is not there.
+    pub(super) version: fn() -> Option<String>,
+    /// A fresh store in an empty folder, not started.
+    pub(super) open: Open,
+}
+
+/// All stores, in the order of the page.
+pub(super) static STORES: [StoreKind; 11] = [
+    ours::SQLITE,
+    ours::POSTGRES,
+    rrdtool::FILES,
+    rrdtool::CACHED,
+    carbon::CARBON,
+    carbon::GO_CARBON,
+    influx::INFLUX,
+    prometheus::PROMETHEUS,
+    prometheus::VICTORIA,
+    upsert::UPSERT,
+    duckdb::DUCKDB,
+];
+
+/// The name of a series in every store.
+fn name(series: usize) -> String {
+    format!("orders{series}")
+}
+
+/// What a program prints first about its version, without words around it.
+fn version_of(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = std::process::Command::new(program).args(arguments).output().ok()?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    said.lines().find(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned())
+}

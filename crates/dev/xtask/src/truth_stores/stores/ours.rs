@@ -1,0 +1,162 @@
+//! tachograph, with SQLite and with PostgreSQL.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use proofs::daemon::Daemon;
+use throwaway::Throwaway;
+
+use super::{Message, Quantity, Reply, Store, StoreKind, name, version_of};
+use crate::binary;
+use crate::http::Request;
+use crate::process::output;
+
+pub(super) const SQLITE: StoreKind = StoreKind {
+    name: "tachograph, SQLite",
+    protocol: "Influx lines over HTTP; the interval as the fields `_start` and `_end`, an `Idempotency-Key` for each message",
+    settings: "the defaults",
+    query: "`SELECT sum(total) FROM every_1h`",
+    install: "this repository",
+    is_in_folder: true,
+    version,
+    open: |folder, quantity| Ok(Box::new(Ours::new(folder, quantity, None))),
+};
+
+pub(super) const POSTGRES: StoreKind = StoreKind {
+    name: "tachograph, PostgreSQL",
+    is_in_folder: false,
+    open: |folder, quantity| {
+        let server = Throwaway::start(&[]).map_err(|error| error.to_string())?;
+        Ok(Box::new(Ours::new(folder, quantity, Some(server))))
+    },
+    ..SQLITE
+};
+
+fn version() -> Option<String> {
+    version_of(&binary::path().ok()?.display().to_string(), &["--version"])
+}
+
+struct Ours {
+    folder: PathBuf,
+    quantity: Quantity,
+    database: Option<Throwaway>,
+    place: String,
+    daemon: Option<Daemon>,
+    port: u16,
+}
+
+impl Ours {
+    fn new(folder: &Path, quantity: Quantity, database: Option<Throwaway>) -> Ours {
+        let place = match &database {
+            None => folder.join("record.sqlite").display().to_string(),
+            Some(server) => server.url("postgres"),
+        };
+        Ours { folder: folder.to_owned(), quantity, database, place, daemon: None, port: 0 }
+    }
+
+    /// Makes the request of a message.
+    fn request<T>(&self, message: &Message, send: fn(&Request<'_>, u16) -> T) -> T {
+        let Message { id, series, sender, start_s, end_s, count, .. } = *message;
+        let value = match self.quantity {
+            Quantity::Count => format!("{count}i"),
+            Quantity::Rate => message.rate().to_string(),
+        };
+        let line = format!(
+            "{},sender={sender} value={value},_start={start_s}i,_end={end_s}i\n",
+            name(series)
+        );
+        let (key, body) = (format!("Idempotency-Key: {id}"), line.as_bytes());
+        let target = "/write?precision=s";
+        send(&Request { method: "POST", target, headers: &[&key], body }, self.port)
+    }
+
+    /// The rows of a query, one line each.
+    fn ask(&self, sql: &str) -> Result<String, String> {
+        match self.database {
+            None => output(Command::new("sqlite3").args(["-readonly", &self.place, sql])),
+            Some(_) => output(Command::new("psql").args(["-XAtc", sql, &self.place])),
+        }
+    }
+
+    /// A condition for this time.
+    fn within(&self, from_s: i64, to_s: i64) -> String {
+        match self.database {
+            None => format!("slot_us >= {from_s}000000 AND slot_us < {to_s}000000"),
+            Some(_) => format!("slot >= to_timestamp({from_s}) AND slot < to_timestamp({to_s})"),
+        }
+    }
+}
+
+impl Store for Ours {
+    fn start(&mut self) -> Result<(), String> {
+        // A daemon that was killed is not asked: its successor finds the journal.
+        if self.daemon.as_mut().is_some_and(Daemon::is_running) {
+            return Ok(());
+        }
+        self.daemon = None;
+        let mut command = Command::new(binary::path()?);
+        command.args(["serve", "--http", "127.0.0.1:0"]);
+        command.args(["--no-graphite", "--no-statsd", "--no-pickle", "--journal"]);
+        command.arg(self.folder.join("journal")).env("TACHOGRAPH_RECORD", &self.place);
+        let daemon = Daemon::start(command, 1)?;
+        let at = daemon.at("tcp://", 0);
+        self.port = at.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or(at)?;
+        self.daemon = Some(daemon);
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), String> {
+        self.daemon.take().map_or(Ok(()), Daemon::stop)
+    }
+
+    fn process(&self) -> Option<u32> {
+        self.daemon.as_ref().map(|daemon| daemon.id().unsigned_abs())
+    }
+
+    fn send(&mut self, message: &Message) -> Result<Reply, String> {
+        self.request(message, |request, port| request.send(port)).map(Reply::of)
+    }
+
+    fn cut(&mut self, message: &Message) -> Result<bool, String> {
+        self.request(message, |request, port| request.cut(port)).map(|()| true)
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        // It then writes everything to the record.
+        self.stop()
+    }
+
+    fn slots(
+        &mut self,
+        series: usize,
+        from_s: i64,
+        to_s: i64,
+    ) -> Result<BTreeMap<i64, f64>, String> {
+        let slot_s = match self.database {
+            None => "slot_us / 1000000",
+            Some(_) => "extract(epoch FROM slot)::bigint",
+        };
+        let said = self.ask(&format!(
+            "SELECT {slot_s}, sum(total) FROM every_10s WHERE measurement = '{}' AND {} GROUP BY 1",
+            name(series),
+            self.within(from_s, to_s)
+        ))?;
+        let row = |line: &str| {
+            let (slot_s, total) = line.split_once('|')?;
+            Some((slot_s.parse().ok()?, total.parse().ok()?))
+        };
+        said.lines().map(|line| row(line).ok_or_else(|| line.to_owned())).collect()
+    }
+
+    fn total(&mut self, series: usize, from_s: i64, to_s: i64) -> Result<f64, String> {
+        // The published updates are of less than an hour.
+        let view = if (to_s - from_s) % 3_600 == 0 { "every_1h" } else { "every_10s" };
+        let said = self.ask(&format!(
+            "SELECT coalesce(sum(total), 0) FROM {view} WHERE measurement = '{}' AND {}",
+            name(series),
+            self.within(from_s, to_s)
+        ))?;
+        said.trim().parse().map_err(|_| said)
+    }
+}

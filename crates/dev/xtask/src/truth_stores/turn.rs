@@ -1,0 +1,242 @@
+//! A trial of a store.
+
+use std::collections::BTreeSet;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use base::{Rng, Seed};
+use rand::RngExt as _;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::disk::SmallDisk;
+use super::history::{Message, SERIES, SLOT_S, total};
+use super::results::Cell;
+use super::stores::{Reply, Store, StoreKind};
+use super::trials::{CUT_EVERY, Disturbance, Trial};
+
+/// The longest time between two kills, and how long the messages of a disturbed trial take at least.
+const KILL_EVERY: Duration = Duration::from_secs(2);
+const DISTURBED: Duration = Duration::from_secs(20);
+
+/// How often a message is sent until the store counts as failed, and the pause after each attempt.
+const ATTEMPTS: u32 = 300;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long the disk is full.
+const FULL: Duration = Duration::from_secs(10);
+
+/// Totals may differ by less than this: some split a count that lies in two slots into whole numbers.
+const TOLERANCE: f64 = 1.0;
+
+/// Makes the trial with a fresh store. What fails is part of the result.
+pub(super) fn turn(kind: &StoreKind, trial: &Trial, seed: Seed) -> Result<Cell, String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+    let mut rng = seed.rng(trial.id);
+    let script = trial.draw(now.as_secs() as i64, &mut rng);
+    let truth = all(&script.happened, &script.asked_s);
+    let mut cell = Cell { messages: script.sent.len() as u64, truth, ..Cell::default() };
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let disk = match trial.disturbance {
+        Disturbance::FullDisk if !kind.is_in_folder => {
+            cell.unconcerned = Some("its files are elsewhere".to_owned());
+            return Ok(cell);
+        }
+        Disturbance::FullDisk => Some(SmallDisk::mount(folder.path())?),
+        _ => None,
+    };
+    let mut store = (kind.open)(folder.path(), trial.quantity)?;
+    store.start()?;
+    let answers = Answers::default();
+    let mut sender =
+        Sender { store: store.as_mut(), trial, disk: disk.as_ref(), rng, cell, answers };
+    let sent = sender.send_all(&script.sent);
+    let Sender { mut cell, answers, .. } = sender;
+    if cell.unconcerned.is_some() {
+        return Ok(cell);
+    }
+    let mut taken = script.happened;
+    taken.retain(|message| !answers.refused.contains(&message.id));
+    cell.taken = all(&taken, &script.asked_s);
+    let compared = sent
+        .and_then(|()| store.finish())
+        .and_then(|()| compare(store.as_mut(), &taken, &script.asked_s, &mut cell));
+    cell.failure = compared.err();
+    Ok(cell)
+}
+
+/// The total of all series in these times.
+fn all(messages: &[Message], asked_s: &[(i64, i64)]) -> f64 {
+    let of_series = |series| {
+        asked_s
+            .iter()
+            .map(move |(from_s, to_s)| total(messages, series, *from_s, *to_s))
+            .sum::<f64>()
+    };
+    (0..SERIES).map(of_series).sum()
+}
+
+/// What became of the messages.
+#[derive(Default)]
+struct Answers {
+    acknowledged: BTreeSet<u32>,
+    /// Never acknowledged.
+    refused: BTreeSet<u32>,
+}
+
+impl Answers {
+    fn add(&mut self, message: &Message, reply: &Reply) {
+        match reply {
+            Reply::Acknowledged => {
+                self.acknowledged.insert(message.id);
+                self.refused.remove(&message.id);
+            }
+            Reply::Refused(_) if !self.acknowledged.contains(&message.id) => {
+                self.refused.insert(message.id);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Who tells a store what happened, and disturbs it meanwhile.
+struct Sender<'t> {
+    store: &'t mut dyn Store,
+    trial: &'t Trial,
+    disk: Option<&'t SmallDisk>,
+    rng: Rng,
+    cell: Cell,
+    answers: Answers,
+}
+
+impl Sender<'_> {
+    fn send_all(&mut self, messages: &[Message]) -> Result<(), String> {
+        let pause = match self.trial.disturbance {
+            Disturbance::None | Disturbance::Cuts => Duration::ZERO,
+            _ => DISTURBED / messages.len() as u32,
+        };
+        let mut next_kill = Instant::now() + KILL_EVERY.mul_f64(self.rng.random());
+        for (place, message) in messages.iter().enumerate() {
+            thread::sleep(pause);
+            let mut killer = None;
+            match (self.trial.disturbance, self.disk) {
+                (Disturbance::Cuts, _) if place % CUT_EVERY == CUT_EVERY / 2 => {
+                    let is_cut = self.store.cut(message)?;
+                    self.cell.unconcerned = (!is_cut).then(|| "no connection is cut".to_owned());
+                }
+                (Disturbance::Restart, _) if place == messages.len() / 2 => {
+                    self.store.stop()?;
+                    self.store.start()?;
+                }
+                (Disturbance::Kills, _) if Instant::now() >= next_kill => {
+                    killer = kill_soon(self.store, &mut self.rng);
+                    self.cell.kills += 1;
+                    let wait = KILL_EVERY.mul_f64(self.rng.random_range(0.5..1.0));
+                    next_kill = Instant::now() + wait;
+                }
+                (Disturbance::FullDisk, Some(disk)) if place == messages.len() / 4 => {
+                    disk.fill(FULL)?;
+                }
+                _ => {}
+            }
+            let reply = self.send(message);
+            if let Some(killer) = killer {
+                let _ = killer.join();
+            }
+            let reply = reply?;
+            self.answers.add(message, &reply);
+            self.cell.count(reply);
+        }
+        Ok(())
+    }
+
+    /// Sends a message until there is an answer, also after a refusal while the disk is full. Only a
+    /// store that is killed, or whose disk is full, may leave one without.
+    fn send(&mut self, message: &Message) -> Result<Reply, String> {
+        let disturbance = self.trial.disturbance;
+        let is_repeated = |sent: &Result<Reply, String>| {
+            let is_refused = matches!(sent, Ok(Reply::Refused(_)));
+            match disturbance {
+                Disturbance::Kills => sent.is_err(),
+                Disturbance::FullDisk => sent.is_err() || is_refused,
+                _ => false,
+            }
+        };
+        let mut attempts = 0;
+        let mut sent = self.store.send(message);
+        while is_repeated(&sent) && attempts < ATTEMPTS {
+            thread::sleep(PAUSE);
+            attempts += 1;
+            sent = self.store.start().and_then(|()| self.store.send(message));
+        }
+        match sent {
+            // It may have been taken before, which is why it is refused now.
+            Ok(Reply::Refused(_)) if attempts > 0 => Ok(Reply::Unanswered),
+            sent => sent,
+        }
+    }
+}
+
+/// Kills the store within a millisecond, while the next message is sent.
+fn kill_soon(store: &dyn Store, rng: &mut Rng) -> Option<JoinHandle<()>> {
+    let process = Pid::from_raw(store.process()?.cast_signed())?;
+    let wait = Duration::from_micros(rng.random_range(0..1_000));
+    Some(thread::spawn(move || {
+        thread::sleep(wait);
+        kill_with_children(process);
+    }))
+}
+
+/// Kills a process and those that it has started; it is suspended first, so that it starts no others.
+/// They may have ended by themselves.
+fn kill_with_children(process: Pid) {
+    let _ = kill_process(process, Signal::STOP);
+    let path = format!("/proc/{0}/task/{0}/children", process.as_raw_nonzero());
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    let children = children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
+    for process in children.chain([process]) {
+        let _ = kill_process(process, Signal::KILL);
+    }
+}
+
+impl Cell {
+    fn count(&mut self, reply: Reply) {
+        match reply {
+            Reply::Acknowledged => *self.acknowledged.get_or_insert(0) += 1,
+            Reply::Unanswered => {}
+            Reply::Refused(why) => {
+                self.refused += 1;
+                self.refusal.get_or_insert(why);
+            }
+            Reply::Unsayable(why) => {
+                self.unsayable.get_or_insert_with(|| why.to_owned());
+            }
+        }
+    }
+}
+
+/// Compares totals and slots with those of the messages that the store took.
+fn compare(
+    store: &mut dyn Store,
+    taken: &[Message],
+    asked_s: &[(i64, i64)],
+    cell: &mut Cell,
+) -> Result<(), String> {
+    for series in 0..SERIES {
+        for &(from_s, to_s) in asked_s {
+            let reported = store.total(series, from_s, to_s)?;
+            let slots = store.slots(series, from_s, to_s)?;
+            cell.reported += reported;
+            cell.stored += slots.values().sum::<f64>();
+            cell.totals += 1;
+            let truth = total(taken, series, from_s, to_s);
+            cell.wrong_totals += u64::from((reported - truth).abs() >= TOLERANCE);
+            for slot_s in (from_s..to_s).step_by(SLOT_S as usize) {
+                let truth = total(taken, series, slot_s, slot_s + SLOT_S);
+                let found = slots.get(&slot_s).copied().unwrap_or(0.0);
+                cell.slots += 1;
+                cell.wrong_slots += u64::from((found - truth).abs() >= TOLERANCE);
+            }
+        }
+    }
+    Ok(())
+}
