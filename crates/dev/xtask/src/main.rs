@@ -19,6 +19,7 @@ mod options;
 mod pages;
 mod process;
 mod recorder;
+mod server;
 mod simulation;
 mod tools;
 mod truth;

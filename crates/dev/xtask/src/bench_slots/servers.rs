@@ -2,18 +2,18 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-
-use rustix::process::{Pid, Signal, kill_process};
 
 use super::ours::Database;
 use super::points::Load;
 use super::{FillCost, FillFailure, cpu, text};
-use crate::process::{KilledOnDrop, comes_true, free_port, output};
+use crate::http::{self, Request};
+use crate::process::{comes_true, free_port, output};
+use crate::server::{Server, influxdb, victoria_metrics};
+use crate::tools::on_path;
 
 /// Limit on points for the slower ones.
 const POINTS_MAX: u64 = 2_000_000;
@@ -45,90 +45,25 @@ pub(super) fn copy(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> 
     Ok(FillCost::new(load.points, wall_s, used_s, bytes))
 }
 
-/// A server that ends when it is dropped.
-struct Server {
-    process: KilledOnDrop,
-    port: u16,
+/// Starts a server whose program `install` installs.
+fn start(mut server: Server, program: &str, install: &str) -> Result<Server, FillFailure> {
+    if on_path(program).is_none() {
+        return Err(FillFailure::missing(install));
+    }
+    server.start()?;
+    Ok(server)
 }
 
-impl Server {
-    fn start(
-        program: &str,
-        port: u16,
-        ready: &str,
-        command: &mut Command,
-    ) -> Result<Server, FillFailure> {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let Ok(child) = command.spawn() else {
-            return Err(FillFailure::missing(format!("apt-get install {program}")));
-        };
-        let server = Server { process: KilledOnDrop(child), port };
-        let answers = || server.connect().and_then(|mut http| http.get(ready)).is_ok();
-        match comes_true(PATIENCE, Duration::from_millis(50), answers) {
-            true => Ok(server),
-            false => Err(format!("{program} does not answer").into()),
-        }
-    }
-
-    fn connect(&self) -> Result<Http, String> {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).map_err(|e| e.to_string())?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(|e| e.to_string())?;
-        Ok(Http { stream, port: self.port })
-    }
-
-    fn cpu_s(&self) -> f64 {
-        cpu::server_s(self.process.0.id())
-    }
-
-    /// Stops the server in an orderly way, so that everything is on disk.
-    fn stop(mut self) -> Result<(), String> {
-        kill_process(Pid::from_child(&self.process.0), Signal::INT).map_err(|e| e.to_string())?;
-        self.process.0.wait().map(drop).map_err(|e| e.to_string())
-    }
+/// CPU time of a server so far.
+fn cpu_s(server: &Server) -> f64 {
+    server.process().map_or(0.0, cpu::server_s)
 }
 
-/// A persistent connection.
-struct Http {
-    stream: TcpStream,
-    port: u16,
-}
-
-impl Http {
-    /// A counter of the server's own metrics.
-    fn counter(mut self, name: &str) -> Result<u64, String> {
-        let request = "GET /metrics HTTP/1.0\r\n\r\n";
-        let mut answer = String::new();
-        let sent = self.stream.write_all(request.as_bytes());
-        sent.and_then(|()| self.stream.read_to_string(&mut answer)).map_err(|e| e.to_string())?;
-        let value = answer.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-        value.ok_or_else(|| format!("/metrics lacks {name}"))
-    }
-
-    fn get(&mut self, path: &str) -> Result<(), String> {
-        self.send("GET", path, "")
-    }
-
-    fn send(&mut self, method: &str, path: &str, body: &str) -> Result<(), String> {
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Length: {}\r\n\r\n",
-            self.port,
-            body.len()
-        );
-        let sent = self.stream.write_all(head.as_bytes());
-        sent.and_then(|()| self.stream.write_all(body.as_bytes())).map_err(|e| e.to_string())?;
-        let mut answer = String::new();
-        let mut some = [0; 4_096];
-        while !answer.contains("\r\n\r\n") {
-            match self.stream.read(&mut some).map_err(|e| e.to_string())? {
-                0 => return Err("the connection was closed".to_owned()),
-                read => answer.push_str(&String::from_utf8_lossy(&some[..read])),
-            }
-        }
-        match answer.get(9..12) {
-            Some("204" | "200") => Ok(()),
-            _ => Err(answer.lines().next().unwrap_or_default().to_owned()),
-        }
-    }
+/// A counter of a server's own metrics.
+fn counter(server: &Server, name: &str) -> Result<u64, String> {
+    let metrics = http::get(server.port, "/metrics")?.success()?;
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    value.ok_or_else(|| format!("/metrics lacks {name}"))
 }
 
 /// Sends lines in large bodies; returns time and CPU time. The lines are generated in advance.
@@ -142,30 +77,27 @@ fn fill(
     let file = folder.join("lines");
     load.write(&file, line).map_err(|e| e.to_string())?;
     let text = std::fs::read_to_string(&file).map_err(|e| e.to_string())?;
-    let mut http = server.connect()?;
-    let (began, before_s) = (Instant::now(), server.cpu_s());
+    let (began, before_s) = (Instant::now(), cpu_s(server));
     let mut rest = text.as_str();
     while !rest.is_empty() {
         let most = rest.len().min(BODY_BYTES);
         let end = rest.as_bytes()[..most].iter().rposition(|byte| *byte == b'\n');
         let (body, after) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
-        http.send("POST", path, body)?;
+        let request = Request { method: "POST", target: path, headers: &[], body: body.as_bytes() };
+        request.send(server.port)?.success()?;
         rest = after;
     }
-    Ok((began.elapsed().as_secs_f64(), server.cpu_s() - before_s))
+    Ok((began.elapsed().as_secs_f64(), cpu_s(server) - before_s))
 }
 
-fn victoria_at(data: &Path, options: &[&str]) -> Result<Server, FillFailure> {
-    let port = free_port()?;
-    let mut command = Command::new("victoria-metrics");
-    command.arg(format!("-storageDataPath={}", data.display())).args(options);
-    command.arg(format!("-httpListenAddr=127.0.0.1:{port}")).arg("-retentionPeriod=100y");
-    Server::start("victoria-metrics", port, "/health", &mut command)
+fn victoria_at(data: &Path, options: &[String]) -> Result<Server, FillFailure> {
+    let server = victoria_metrics(data, options)?;
+    start(server, "victoria-metrics", "scripts/truth-tools.sh target/truth-tools")
 }
 
 pub(super) fn victoria(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> {
     let data = folder.join("data");
-    let server = victoria_at(&data, &[])?;
+    let mut server = victoria_at(&data, &[])?;
     let (wall_s, cpu_s) = fill(&server, "/api/v1/import", load, folder, |text, series, points| {
         let values: Vec<String> = points.iter().map(|(_, value)| value.to_string()).collect();
         let times: Vec<String> = points.iter().map(|(at_ms, _)| at_ms.to_string()).collect();
@@ -187,41 +119,28 @@ pub(super) fn victoria_lines(load: &Load, folder: &Path) -> Result<FillCost, Fil
     let data = folder.join("data");
     let graphite = free_port()?;
     let listen = format!("-graphiteListenAddr=127.0.0.1:{graphite}");
-    let server = victoria_at(&data, &[&listen])?;
-    let (began, before_s) = (Instant::now(), server.cpu_s());
+    let mut server = victoria_at(&data, &[listen])?;
+    let (began, before_s) = (Instant::now(), cpu_s(&server));
     let mut stream = TcpStream::connect(("127.0.0.1", graphite))?;
     std::io::copy(&mut File::open(&lines)?, &mut stream)?;
     drop(stream);
     let count = "vm_rows_inserted_total{type=\"graphite\"}";
-    let counts = || server.connect().and_then(|http| http.counter(count));
-    let has_all = || counts().is_ok_and(|counted| counted >= points);
+    let has_all = || counter(&server, count).is_ok_and(|counted| counted >= points);
     if !comes_true(PATIENCE, Duration::from_millis(20), has_all) {
         return Err("it does not count all lines".into());
     }
-    let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), server.cpu_s() - before_s);
+    let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s(&server) - before_s);
     server.stop()?;
     Ok(FillCost::new(points, wall_s, cpu_s, cpu::bytes(&data)))
 }
 
 pub(super) fn influx(load: &Load, folder: &Path) -> Result<FillCost, FillFailure> {
     let load = load.at_most(POINTS_MAX);
-    let (port, rpc) = (free_port()?, free_port()?);
     let data = folder.join("data");
-    let server = Server::start(
-        "influxdb",
-        port,
-        "/ping",
-        Command::new("influxd")
-            .args(["run", "-config", "/dev/null"])
-            .env("INFLUXDB_META_DIR", folder.join("meta"))
-            .env("INFLUXDB_DATA_DIR", &data)
-            .env("INFLUXDB_DATA_WAL_DIR", data.join("wal"))
-            .env("INFLUXDB_HTTP_BIND_ADDRESS", format!("127.0.0.1:{port}"))
-            .env("INFLUXDB_BIND_ADDRESS", format!("127.0.0.1:{rpc}"))
-            .env("INFLUXDB_HTTP_LOG_ENABLED", "false")
-            .env("INFLUXDB_REPORTING_DISABLED", "true"),
-    )?;
-    server.connect()?.send("POST", "/query?q=CREATE%20DATABASE%20bench", "")?;
+    let mut server = start(influxdb(folder)?, "influxd", "apt-get install influxdb")?;
+    let target = "/query?q=CREATE%20DATABASE%20bench";
+    let create = Request { method: "POST", target, headers: &[], body: b"" };
+    create.send(server.port)?.success()?;
     let path = "/write?db=bench&precision=s";
     let (wall_s, cpu_s) = fill(&server, path, &load, folder, |text, series, points| {
         for (at_ms, value) in points {

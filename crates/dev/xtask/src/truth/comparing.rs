@@ -134,12 +134,17 @@ fn table(told: &ComparisonResult) -> String {
 /// An interval, bold without the truth.
 fn cell(told: Option<Interval>, truth: Interval, words: impl Fn(f64) -> String) -> String {
     let Some(told) = told else { return "–".to_owned() };
-    let text = format!("{} to {}", words(told.low), words(told.high));
+    let text = match told.is_unbounded() {
+        true => format!("{} or more", words(told.low)),
+        false => format!("{} to {}", words(told.low), words(told.high)),
+    };
     if told.meets(truth) { text } else { format!("**{text}**") }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::zoo::{CompareResult, Level};
 
@@ -187,6 +192,10 @@ mod tests {
             assert!(section.contains(row), "{row}: {section}");
         }
         assert!(!section.contains("p99 of A"), "{section}");
+        let at_least: Interval =
+            serde_json::from_value(json!({ "low": 0.5, "high": f64::MAX })).unwrap();
+        let words = |seconds: f64| tables::time(1e3 * seconds);
+        assert_eq!(cell(Some(at_least), at_least, words), "500 ms or more");
     }
 
     #[test]

@@ -15,7 +15,7 @@ const PROMETHEUS: &[&str] = &["Prometheus"];
 const VICTORIA: &[&str] = &["VictoriaMetrics"];
 const TABLES: &[&str] = &["PostgreSQL, upsert", "DuckDB"];
 
-const CAUSES: [Cause; 18] = [
+const CAUSES: [Cause; 19] = [
     Cause {
         stores: TACHOGRAPH,
         trials: &["ahead"],
@@ -55,6 +55,11 @@ const CAUSES: [Cause; 18] = [
         stores: INFLUX,
         trials: &["published", "rates"],
         words: "`integral()` draws a straight line from each point to the next (functions of InfluxQL), where the rate has a step",
+    },
+    Cause {
+        stores: GRAPHITE,
+        trials: &["full-disk"],
+        words: "nothing is acknowledged, and what cannot be written is dropped, with a line in the log",
     },
     Cause {
         stores: INFLUX,

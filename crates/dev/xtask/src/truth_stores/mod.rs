@@ -3,6 +3,7 @@
 
 mod causes;
 mod disk;
+mod grid;
 mod history;
 mod page;
 mod results;
@@ -11,6 +12,7 @@ mod trials;
 mod turn;
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use base::Seed;
 
@@ -48,13 +50,16 @@ impl Command {
     pub(crate) fn run(&self) -> Result<(), String> {
         let numbers = self.docs.join("results/truth-stores.json");
         let mut results: Results = pages::load(&numbers)?;
+        let stop = stage::signals::install().map_err(|error| error.to_string())?;
         if !self.page {
             for store in STORES.iter().filter(|store| self.wants(store)) {
-                self.measure(store, results.stores.entry(store.name.to_owned()).or_default())?;
+                let result = results.stores.entry(store.name.to_owned()).or_default();
+                self.measure(store, result, &stop)?;
                 // After each store, so that a later failure loses nothing.
                 pages::save(&numbers, &results)?;
             }
         }
+        pages::write(&self.docs.join("results/truth-stores.svg"), &grid::grid(&results))?;
         pages::write(&self.docs.join("truth-stores.md"), &page::page(&results))
     }
 
@@ -62,7 +67,12 @@ impl Command {
         self.stores.is_empty() || self.stores.iter().any(|wanted| wanted.name == store.name)
     }
 
-    fn measure(&self, store: &StoreKind, result: &mut StoreResult) -> Result<(), String> {
+    fn measure(
+        &self,
+        store: &StoreKind,
+        result: &mut StoreResult,
+        stop: &AtomicBool,
+    ) -> Result<(), String> {
         result.date = pages::now();
         result.machine = pages::machine();
         result.seed = self.seed.0;
@@ -78,7 +88,7 @@ impl Command {
             }
             let mut cells = Vec::new();
             for round in 1..=self.rounds {
-                let cell = turn::turn(store, trial, self.seed.derive(trial.id, round))?;
+                let cell = turn::turn(store, trial, self.seed.derive(trial.id, round), stop)?;
                 say(&format!("{}, {}, round {round}: {}", store.name, trial.id, cell.words()));
                 cells.push(cell);
             }

@@ -15,21 +15,22 @@ const HEAD: &str = "\
 
 <!-- Made by `make truth` from docs/results/truth-stores.json. Do not edit. -->
 
-The same counts and rates, whose totals are known, are sent to several stores, each by its own protocol; then each is asked for the totals.
+![A row for each store, a column for each trial](results/truth-stores.svg)
 
-- Every trial has a fresh store on loopback, and two series of two hours, a message every four seconds on average, drawn by a seed. A store is asked for the total of each hour by the query that its documents recommend.
+The same counts and rates, whose totals are known, are sent to several stores, each by its own protocol; then each is asked for the total of every hour, by the query that its documents recommend.
+
+- Every trial has a fresh store on loopback, and two series of two hours, a message every four seconds on average. A seed draws intervals and counts. [The stores](#the-stores) tells how each is used.
 - A client repeats what was not acknowledged, and nothing else.
-- *true*: the store's total of every hour is that of what happened, to less than one count.
-- *refused*: this share of the amount was refused by an error, which the sender sees; the totals are those of what was acknowledged.
-- **Bold**: a total is not that of the messages that were acknowledged (of all that were sent, where the protocol acknowledges nothing); by how much all totals together differ. *0%* says that they differ, but not together.
-- Where rounds with other messages differ, each has its line.
+- **true**: every total is that of what happened, to less than one count.
+- **refused**: some messages were refused by an error, which the sender sees; every total is that of the others.
+- **A difference**: a total is not that of the messages that were acknowledged, or that were sent, if the protocol acknowledges nothing. The picture has the difference of all totals together, in the worst round; in the tables, such a total is bold.
+- Where rounds differ, each has its line.
 
 ";
 
 /// The page of these results.
 pub(super) fn page(results: &Results) -> String {
     let mut out = HEAD.to_owned();
-    let _ = writeln!(out, "## Totals\n\n{}", overview(results));
     for trial in &TRIALS {
         if results.stores.values().any(|store| store.trials.contains_key(trial.id)) {
             let _ = writeln!(out, "## {}\n\n{}", capital(trial.title), details(results, trial));
@@ -40,32 +41,19 @@ pub(super) fn page(results: &Results) -> String {
 }
 
 /// The stores with results, in the order of the page.
-fn measured(results: &Results) -> impl Iterator<Item = (&'static StoreKind, &StoreResult)> {
+pub(super) fn measured(
+    results: &Results,
+) -> impl Iterator<Item = (&'static StoreKind, &StoreResult)> {
     STORES.iter().filter_map(|kind| {
         let result = results.stores.get(kind.name)?;
         (!result.trials.is_empty()).then_some((kind, result))
     })
 }
 
-/// A row for each store, a column for each trial.
-fn overview(results: &Results) -> String {
-    let titles: Vec<&str> = TRIALS.iter().map(|trial| trial.title).collect();
-    let mut out =
-        format!("| | {} |\n| --- |{}\n", titles.join(" | "), " ---: |".repeat(TRIALS.len()));
-    for (kind, result) in measured(results) {
-        let cells = TRIALS.iter().map(|trial| match result.trials.get(trial.id) {
-            None => "–".to_owned(),
-            Some(cells) => per_round(cells, Cell::difference),
-        });
-        let _ = writeln!(out, "| {} | {} |", kind.name, cells.collect::<Vec<_>>().join(" | "));
-    }
-    out
-}
-
 /// The counts of a trial.
 fn details(results: &Results, trial: &Trial) -> String {
     let mut out = format!(
-        "{}.\n\n| store | messages | acknowledged | refused | what happened | acknowledged | stored | reported | wrong totals | wrong slots |\n\
+        "{}.\n\n| store | messages | acknowledged | refused | true total | of these messages | in the slots | by the query | wrong totals | wrong slots |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
         capital(trial.what)
     );
@@ -140,30 +128,6 @@ fn stores(results: &Results) -> String {
 }
 
 impl Cell {
-    /// How the reported total differs from the truth.
-    fn difference(&self) -> String {
-        if self.failure.is_some() {
-            return "**failed**".to_owned();
-        }
-        if self.unconcerned.is_some() {
-            return "–".to_owned();
-        }
-        if self.unsayable.is_some() {
-            return "**cannot be said**".to_owned();
-        }
-        if self.is_complete() {
-            return "true".to_owned();
-        }
-        if self.is_right() {
-            return format!("{:.0}% refused", 100.0 * (1.0 - self.taken / self.truth));
-        }
-        let percent = format!("{:+.2}%", 100.0 * (self.reported - self.taken) / self.taken);
-        match percent.replace('-', "−").as_str() {
-            "+0.00%" | "−0.00%" => "**0%**".to_owned(),
-            percent => format!("**{percent}**"),
-        }
-    }
-
     /// The result in a few words.
     pub(super) fn words(&self) -> String {
         match &self.failure {
@@ -215,26 +179,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_says_what_is_wrong_and_by_how_much() {
+    fn rounds_that_differ_have_a_line_each_and_what_is_wrong_is_bold() {
         let right = Cell { truth: 200.0, taken: 200.0, reported: 200.0, ..Cell::default() };
-        let wrong = |reported| Cell { wrong_totals: 1, reported, ..right.clone() };
-        let words = |words: &str| Some(words.to_owned());
-        let cells = [
-            (right.clone(), "true"),
-            (Cell { taken: 150.0, reported: 150.0, ..right.clone() }, "25% refused"),
-            (wrong(400.0), "**+100.00%**"),
-            (wrong(199.0), "**−0.50%**"),
-            (wrong(200.0), "**0%**"),
-            (Cell { unsayable: words("no form"), ..right.clone() }, "**cannot be said**"),
-            (Cell { unconcerned: words("no connection"), ..right.clone() }, "–"),
-            (Cell { failure: words("it hangs"), ..right.clone() }, "**failed**"),
-        ];
-        for (cell, said) in &cells {
-            assert_eq!(cell.difference(), *said);
-        }
-        assert_eq!(per_round(&[right.clone(), right.clone()], Cell::difference), "true");
-        let rounds = [right.clone(), wrong(400.0)];
-        assert_eq!(per_round(&rounds, Cell::difference), "true<br>**+100.00%**");
+        let wrong = Cell { wrong_totals: 1, reported: 400.04, ..right.clone() };
+        let reported =
+            |cells: &[Cell]| per_round(cells, |cell| marked(cell, &amount(cell.reported)));
+        assert_eq!(reported(&[right.clone(), right.clone()]), "200");
+        assert_eq!(reported(&[right, wrong]), "200<br>**400**");
         assert_eq!([1_020.0, 400.04, -75.26, 0.97].map(amount), ["1,020", "400", "−75.3", "1"]);
     }
 }

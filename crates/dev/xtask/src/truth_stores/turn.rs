@@ -1,6 +1,7 @@
 //! A trial of a store.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -29,7 +30,12 @@ const FULL: Duration = Duration::from_secs(10);
 const TOLERANCE: f64 = 1.0;
 
 /// Makes the trial with a fresh store. What fails is part of the result.
-pub(super) fn turn(kind: &StoreKind, trial: &Trial, seed: Seed) -> Result<Cell, String> {
+pub(super) fn turn(
+    kind: &StoreKind,
+    trial: &Trial,
+    seed: Seed,
+    stop: &AtomicBool,
+) -> Result<Cell, String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let mut rng = seed.rng(trial.id);
     let script = trial.draw(now.as_secs() as i64, &mut rng);
@@ -47,10 +53,13 @@ pub(super) fn turn(kind: &StoreKind, trial: &Trial, seed: Seed) -> Result<Cell, 
     let mut store = (kind.open)(folder.path(), trial.quantity)?;
     store.start()?;
     let answers = Answers::default();
-    let mut sender =
-        Sender { store: store.as_mut(), trial, disk: disk.as_ref(), rng, cell, answers };
+    let (store_here, disk) = (store.as_mut(), disk.as_ref());
+    let mut sender = Sender { store: store_here, trial, disk, rng, cell, answers, stop };
     let sent = sender.send_all(&script.sent);
     let Sender { mut cell, answers, .. } = sender;
+    if stop.load(Ordering::Relaxed) {
+        return Err("stopped".to_owned());
+    }
     if cell.unconcerned.is_some() {
         return Ok(cell);
     }
@@ -106,6 +115,8 @@ struct Sender<'t> {
     rng: Rng,
     cell: Cell,
     answers: Answers,
+    /// Set by a signal.
+    stop: &'t AtomicBool,
 }
 
 impl Sender<'_> {
@@ -117,6 +128,9 @@ impl Sender<'_> {
         let mut next_kill = Instant::now() + KILL_EVERY.mul_f64(self.rng.random());
         for (place, message) in messages.iter().enumerate() {
             thread::sleep(pause);
+            if self.stop.load(Ordering::Relaxed) {
+                return Err("stopped".to_owned());
+            }
             let mut killer = None;
             match (self.trial.disturbance, self.disk) {
                 (Disturbance::Cuts, _) if place % CUT_EVERY == CUT_EVERY / 2 => {
@@ -163,12 +177,15 @@ impl Sender<'_> {
         };
         let mut attempts = 0;
         let mut sent = self.store.send(message);
-        while is_repeated(&sent) && attempts < ATTEMPTS {
+        while is_repeated(&sent) && attempts < ATTEMPTS && !self.stop.load(Ordering::Relaxed) {
             thread::sleep(PAUSE);
             attempts += 1;
             sent = self.store.start().and_then(|()| self.store.send(message));
         }
         match sent {
+            Ok(Reply::Refused(why)) if attempts == ATTEMPTS => {
+                Err(format!("it refused a message {ATTEMPTS} times: {why}"))
+            }
             // It may have been taken before, which is why it is refused now.
             Ok(Reply::Refused(_)) if attempts > 0 => Ok(Reply::Unanswered),
             sent => sent,

@@ -40,7 +40,7 @@ impl Interval {
     const UNBOUNDED: f64 = f64::MAX;
 
     /// Whether it has no upper end.
-    pub(super) fn is_unbounded(&self) -> bool {
+    pub(crate) fn is_unbounded(&self) -> bool {
         self.high == Interval::UNBOUNDED
     }
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::server::Server;
 use super::{Message, Quantity, Reply, Store, StoreKind, name, version_of};
 use crate::carbon::{carbon_config, go_carbon_config};
 use crate::process::{comes_true, output};
+use crate::server::Server;
 use crate::truth_stores::history::{HOUR_S, SLOT_S};
 
 pub(super) const CARBON: StoreKind = StoreKind {
@@ -26,15 +26,11 @@ pub(super) const CARBON: StoreKind = StoreKind {
         version_of("carbon-cache", &["--version"]).map(|version| format!("carbon {version}"))
     },
     open: |folder, quantity| {
-        Carbon::open(folder, quantity, Signal::TERM, |folder, port| {
-            let config = folder.join("carbon.conf");
-            let written = std::fs::write(&config, carbon_config(folder, port));
+        Carbon::open(folder, quantity, Signal::TERM, carbon_config, |folder, config| {
             let mut command = Command::new("carbon-cache");
             command.arg(format!("--config={}", config.display()));
             command.arg(format!("--pidfile={}", folder.join("pid").display()));
             command.arg(format!("--logdir={}", folder.display())).args(["--nodaemon", "start"]);
-            // A server without its configuration does not get ready, which is said.
-            drop(written);
             command
         })
     },
@@ -47,9 +43,7 @@ pub(super) const GO_CARBON: StoreKind = StoreKind {
     version: || version_of("go-carbon", &["-version"]),
     open: |folder, quantity| {
         // By this signal it writes what it holds to files, from which it restores it.
-        Carbon::open(folder, quantity, Signal::USR2, |folder, port| {
-            let config = folder.join("go-carbon.conf");
-            drop(std::fs::write(&config, go_carbon_config(folder, port)));
+        Carbon::open(folder, quantity, Signal::USR2, go_carbon_config, |_, config| {
             let mut command = Command::new("go-carbon");
             command.arg("-config").arg(config);
             command
@@ -84,33 +78,32 @@ struct Carbon {
 }
 
 impl Carbon {
+    /// A server with its files of configuration; `command` gets their folder and the main one.
     fn open(
         folder: &Path,
         quantity: Quantity,
         stop_by: Signal,
-        command: fn(&Path, u16) -> Command,
+        config: fn(&Path, u16) -> String,
+        command: fn(&Path, &Path) -> Command,
     ) -> Result<Box<dyn Store>, String> {
         let method = match quantity {
             Quantity::Count => "sum",
             Quantity::Rate => "average",
         };
-        let data = folder.join("data");
-        let write = |name: &str, text: String| std::fs::write(folder.join(name), text);
-        std::fs::create_dir(&data)
-            .and_then(|()| {
-                let schema = format!("[all]\npattern = .*\nretentions = {SLOT_S}s:2d,1h:60d\n");
-                write("storage-schemas.conf", schema)
-            })
-            .and_then(|()| {
-                let aggregation = format!(
-                    "[all]\npattern = .*\nxFilesFactor = 0\naggregationMethod = {method}\n"
-                );
-                write("storage-aggregation.conf", aggregation)
-            })
-            .map_err(|error| error.to_string())?;
-        let folder = folder.to_owned();
-        let mut server = Server::new(None, move |port| command(&folder, port))?;
+        let (data, main) = (folder.join("data"), folder.join("carbon.conf"));
+        let mut server = Server::new(None, {
+            let (folder, main) = (folder.to_owned(), main.clone());
+            move |_| command(&folder, &main)
+        })?;
         server.stop_by = stop_by;
+        let schema = format!("[all]\npattern = .*\nretentions = {SLOT_S}s:2d,1h:60d\n");
+        let aggregation =
+            format!("[all]\npattern = .*\nxFilesFactor = 0\naggregationMethod = {method}\n");
+        std::fs::create_dir(&data)
+            .and_then(|()| std::fs::write(main, config(folder, server.port)))
+            .and_then(|()| std::fs::write(folder.join("storage-schemas.conf"), schema))
+            .and_then(|()| std::fs::write(folder.join("storage-aggregation.conf"), aggregation))
+            .map_err(|error| error.to_string())?;
         let begun = BTreeSet::new();
         Ok(Box::new(Carbon { server, stream: None, data, quantity, begun }))
     }

@@ -1,15 +1,12 @@
 //! InfluxDB 1: a point for each message.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
-use super::server::Server;
 use super::{Message, Quantity, Reply, Store, StoreKind, name, version_of};
 use crate::http::{self, Request, escaped};
-use crate::process::free_port;
+use crate::server::{Server, influxdb};
 use crate::truth_stores::history::SLOT_S;
 
 pub(super) const INFLUX: StoreKind = StoreKind {
@@ -20,28 +17,12 @@ pub(super) const INFLUX: StoreKind = StoreKind {
     install: "apt-get install influxdb",
     is_in_folder: true,
     version: || version_of("influxd", &["version"]),
-    open: |folder, quantity| Ok(Box::new(Influx { server: server(folder)?, quantity })),
+    open: |folder, quantity| Ok(Box::new(Influx { server: influxdb(folder)?, quantity })),
 };
 
 struct Influx {
     server: Server,
     quantity: Quantity,
-}
-
-fn server(folder: &Path) -> Result<Server, String> {
-    let (folder, rpc) = (folder.to_owned(), free_port()?);
-    Server::new(Some("/ping"), move |port| {
-        let mut command = Command::new("influxd");
-        command.args(["run", "-config", "/dev/null"]);
-        command.env("INFLUXDB_META_DIR", folder.join("meta"));
-        command.env("INFLUXDB_DATA_DIR", folder.join("data"));
-        command.env("INFLUXDB_DATA_WAL_DIR", folder.join("wal"));
-        command.env("INFLUXDB_HTTP_BIND_ADDRESS", format!("127.0.0.1:{port}"));
-        command.env("INFLUXDB_BIND_ADDRESS", format!("127.0.0.1:{rpc}"));
-        command.env("INFLUXDB_HTTP_LOG_ENABLED", "false");
-        command.env("INFLUXDB_REPORTING_DISABLED", "true");
-        command
-    })
 }
 
 impl Influx {

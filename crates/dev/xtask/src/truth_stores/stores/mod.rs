@@ -7,7 +7,6 @@ mod ours;
 mod pipe;
 mod prometheus;
 mod rrdtool;
-mod server;
 mod upsert;
 
 use std::collections::BTreeMap;

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::process::KilledOnDrop;
+use crate::server::{shown, tied};
 
 /// The lines of an answer, or its error.
 pub(super) type Lines = Result<Vec<String>, String>;
@@ -20,11 +21,12 @@ pub(super) struct Pipe {
 impl Pipe {
     /// Starts a program, for whose answers `last` knows the last line.
     pub(super) fn start(
-        mut command: Command,
+        command: Command,
         last: fn(&str) -> Option<Result<(), String>>,
     ) -> Result<Pipe, String> {
+        let mut command = tied(command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let shown = command.get_program().display().to_string();
+        let shown = shown(&command);
         let child = command.spawn().map_err(|error| format!("{shown}: {error}"))?;
         let mut process = KilledOnDrop(child);
         match (process.0.stdin.take(), process.0.stdout.take()) {

@@ -7,9 +7,9 @@ use std::process::Command;
 use prost::Message as _;
 use serde_json::Value;
 
-use super::server::Server;
 use super::{Message, Quantity, Reply, Store, StoreKind, name, version_of};
 use crate::http::{self, Request, escaped};
+use crate::server::{Server, victoria_metrics};
 use crate::truth_stores::history::SLOT_S;
 
 pub(super) const PROMETHEUS: StoreKind = StoreKind {
@@ -25,11 +25,16 @@ pub(super) const PROMETHEUS: StoreKind = StoreKind {
 
 pub(super) const VICTORIA: StoreKind = StoreKind {
     name: "VictoriaMetrics",
-    settings: "the defaults, `-retentionPeriod=100y`",
+    settings: "`-retentionPeriod=100y`, `-search.latencyOffset=0`",
     query: "`sum(increase(…[1h]))` at the end of the hour, of rates `sum(integrate(…[1h]))`",
     install: "go install github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics@latest",
     version: || version_of("victoria-metrics", &["--version"]),
-    open: |folder, quantity| Ok(remote(victoria(folder)?, quantity, true)),
+    open: |folder, quantity| {
+        // Queries of the recent past otherwise wait for samples that may still come.
+        let options = ["-search.latencyOffset=0".to_owned()];
+        let server = victoria_metrics(&folder.join("data"), &options)?;
+        Ok(remote(server, quantity, true))
+    },
     ..PROMETHEUS
 };
 
@@ -44,19 +49,6 @@ fn prometheus(folder: &Path) -> Result<Server, String> {
         command.arg(format!("--storage.tsdb.path={}", data.display()));
         command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
         command.arg("--web.enable-remote-write-receiver");
-        command
-    })
-}
-
-fn victoria(folder: &Path) -> Result<Server, String> {
-    let data = folder.join("data");
-    Server::new(Some("/health"), move |port| {
-        let mut command = Command::new("victoria-metrics");
-        command.arg(format!("-storageDataPath={}", data.display()));
-        command.arg(format!("-httpListenAddr=127.0.0.1:{port}"));
-        command.arg("-retentionPeriod=100y");
-        // Queries of the recent past otherwise wait for samples that may still come.
-        command.arg("-search.latencyOffset=0");
         command
     })
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::pipe::{Lines, Pipe};
-use super::server::Server;
 use super::{Message, Quantity, Reply, Store, StoreKind, name, version_of};
+use crate::server::Server;
 use crate::truth_stores::history::SLOT_S;
 
 pub(super) const FILES: StoreKind = StoreKind {
