@@ -1,11 +1,10 @@
 //! DuckDB: a table of events in a file, written by its Python package.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
 use super::pipe::{Lines, Pipe};
-use super::{Message, Quantity, Reply, Store, StoreKind, name};
+use super::{Asked, Message, Quantity, Reply, Slots, Store, StoreKind, name};
 use crate::process::output;
 use crate::truth_stores::history::SLOT_S;
 
@@ -99,12 +98,7 @@ impl Store for Events {
         self.start()
     }
 
-    fn slots(
-        &mut self,
-        series: usize,
-        from_s: i64,
-        to_s: i64,
-    ) -> Result<BTreeMap<i64, f64>, String> {
+    fn slots(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<Slots, String> {
         let rows = self.ask(&format!(
             "SELECT at_s // {SLOT_S} * {SLOT_S}, sum(count) FROM event WHERE series = '{}' \
              AND at_s >= {from_s} AND at_s < {to_s} GROUP BY 1",
@@ -117,7 +111,7 @@ impl Store for Events {
         rows.iter().map(|line| row(line).ok_or_else(|| line.clone())).collect()
     }
 
-    fn total(&mut self, series: usize, from_s: i64, to_s: i64) -> Result<f64, String> {
+    fn total(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<f64, String> {
         let rows = self.ask(&format!(
             "SELECT coalesce(sum(count), 0) FROM event WHERE series = '{}' \
              AND at_s >= {from_s} AND at_s < {to_s}",

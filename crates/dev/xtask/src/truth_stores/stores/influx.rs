@@ -1,10 +1,8 @@
 //! InfluxDB 1: a point for each message.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
-use super::{Message, Quantity, Reply, Store, StoreKind, name, version_of};
+use super::{Asked, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
 use crate::http::{self, Request, escaped};
 use crate::server::{Server, influxdb};
 use crate::truth_stores::history::SLOT_S;
@@ -96,17 +94,12 @@ impl Store for Influx {
         Ok(())
     }
 
-    fn slots(
-        &mut self,
-        series: usize,
-        from_s: i64,
-        to_s: i64,
-    ) -> Result<BTreeMap<i64, f64>, String> {
+    fn slots(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<Slots, String> {
         let query = format!("{} GROUP BY time({SLOT_S}s)", self.selected(series, from_s, to_s));
         Ok(self.ask(&query)?.into_iter().collect())
     }
 
-    fn total(&mut self, series: usize, from_s: i64, to_s: i64) -> Result<f64, String> {
+    fn total(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<f64, String> {
         let rows = self.ask(&self.selected(series, from_s, to_s))?;
         Ok(rows.first().map_or(0.0, |(_, total)| *total))
     }

@@ -35,6 +35,17 @@ impl Reply {
     }
 }
 
+/// A time of a series, in seconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) series: usize,
+    pub(super) from_s: i64,
+    pub(super) to_s: i64,
+}
+
+/// The totals of slots by their starts, in seconds since 1970.
+pub(super) type Slots = BTreeMap<i64, f64>;
+
 /// A store, and a client for it.
 pub(super) trait Store {
     /// Starts it, or again after it has ended, and waits until it can be used. A store that runs is left
@@ -62,15 +73,10 @@ pub(super) trait Store {
     fn finish(&mut self) -> Result<(), String>;
 
     /// The total of each slot of a series in this time: of the points in it, where it keeps points.
-    fn slots(
-        &mut self,
-        series: usize,
-        from_s: i64,
-        to_s: i64,
-    ) -> Result<BTreeMap<i64, f64>, String>;
+    fn slots(&mut self, asked: Asked) -> Result<Slots, String>;
 
     /// The total of a series in this time, by the query that its documents recommend.
-    fn total(&mut self, series: usize, from_s: i64, to_s: i64) -> Result<f64, String>;
+    fn total(&mut self, asked: Asked) -> Result<f64, String>;
 }
 
 /// Makes a store, or says what it lacks.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::pipe::{Lines, Pipe};
-use super::{Message, Quantity, Reply, Store, StoreKind, name, version_of};
+use super::{Asked, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
 use crate::server::Server;
 use crate::truth_stores::history::SLOT_S;
 
@@ -138,12 +138,7 @@ impl Store for Files {
         Ok(())
     }
 
-    fn slots(
-        &mut self,
-        series: usize,
-        from_s: i64,
-        to_s: i64,
-    ) -> Result<BTreeMap<i64, f64>, String> {
+    fn slots(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<Slots, String> {
         let mut slots = BTreeMap::new();
         for file in self.files(series) {
             let rows = self.ask(&format!(
@@ -162,7 +157,7 @@ impl Store for Files {
         Ok(slots)
     }
 
-    fn total(&mut self, series: usize, from_s: i64, to_s: i64) -> Result<f64, String> {
+    fn total(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<f64, String> {
         let files = self.files(series);
         if files.is_empty() {
             return Ok(0.0);
@@ -258,16 +253,11 @@ impl Store for Cached {
         self.files.finish()
     }
 
-    fn slots(
-        &mut self,
-        series: usize,
-        from_s: i64,
-        to_s: i64,
-    ) -> Result<BTreeMap<i64, f64>, String> {
-        self.files.slots(series, from_s, to_s)
+    fn slots(&mut self, asked: Asked) -> Result<Slots, String> {
+        self.files.slots(asked)
     }
 
-    fn total(&mut self, series: usize, from_s: i64, to_s: i64) -> Result<f64, String> {
-        self.files.total(series, from_s, to_s)
+    fn total(&mut self, asked: Asked) -> Result<f64, String> {
+        self.files.total(asked)
     }
 }
