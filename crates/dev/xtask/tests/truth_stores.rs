@@ -9,7 +9,6 @@ use serde_json::Value;
 #[test]
 fn rrdtool_refuses_repetitions_and_a_table_adds_them() {
     let docs = tempfile::tempdir().unwrap();
-    std::fs::create_dir(docs.path().join("results")).unwrap();
     let table = "PostgreSQL, upsert";
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args("truth-stores --rounds 1 --only published --only twice --only hour-late".split(' '))

@@ -48,7 +48,10 @@ pub(crate) struct Command {
 impl Command {
     /// Measures what is requested, keeps the numbers and writes the page.
     pub(crate) fn run(&self) -> Result<(), String> {
-        let numbers = self.docs.join("results/truth-stores.json");
+        let folder = self.docs.join("results");
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| format!("{} cannot be written: {error}", folder.display()))?;
+        let numbers = folder.join("truth-stores.json");
         let mut results: Results = pages::load(&numbers)?;
         let stop = stage::signals::install().map_err(|error| error.to_string())?;
         if !self.page {

@@ -60,7 +60,8 @@ fn details(results: &Results, trial: &Trial) -> String {
     let mut remarks = Vec::new();
     for (kind, result) in measured(results) {
         let Some(cells) = result.trials.get(trial.id) else { continue };
-        if cells.iter().any(|cell| cell.unconcerned.is_some()) {
+        if let Some(why) = cells.iter().find_map(|cell| cell.unconcerned.as_ref()) {
+            remarks.push(format!("- {}: not tried, because {why}.", kind.name));
             continue;
         }
         let column = |figure: &dyn Fn(&Cell) -> String| per_round(cells, figure);

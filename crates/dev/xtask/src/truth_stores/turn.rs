@@ -1,6 +1,7 @@
 //! A trial of a store.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -40,18 +41,20 @@ pub(super) fn turn(
     let mut rng = seed.rng(trial.id);
     let script = trial.draw(now.as_secs() as i64, &mut rng);
     let truth = all(&script.happened, &script.asked_s);
-    let mut cell = Cell { messages: script.sent.len() as u64, truth, ..Cell::default() };
+    let cell = Cell { messages: script.sent.len() as u64, truth, ..Cell::default() };
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let disk = match trial.disturbance {
-        Disturbance::FullDisk if !kind.is_in_folder => {
-            cell.unconcerned = Some("its files are elsewhere".to_owned());
-            return Ok(cell);
-        }
-        Disturbance::FullDisk => Some(SmallDisk::mount(folder.path())?),
+        Disturbance::FullDisk => match small_disk(kind, folder.path()) {
+            Ok(disk) => Some(disk),
+            Err(why) => return Ok(Cell { unconcerned: Some(why), ..cell }),
+        },
         _ => None,
     };
-    let mut store = (kind.open)(folder.path(), trial.quantity)?;
-    store.start()?;
+    let opened = (kind.open)(folder.path(), trial.quantity);
+    let mut store = match opened.and_then(|mut store| store.start().map(|()| store)) {
+        Ok(store) => store,
+        Err(why) => return Ok(Cell { failure: Some(why), ..cell }),
+    };
     let answers = Answers::default();
     let (store_here, disk) = (store.as_mut(), disk.as_ref());
     let mut sender = Sender { store: store_here, trial, disk, rng, cell, answers, stop };
@@ -71,6 +74,14 @@ pub(super) fn turn(
         .and_then(|()| compare(store.as_mut(), &taken, &script.asked_s, &mut cell));
     cell.failure = compared.err();
     Ok(cell)
+}
+
+/// A disk for all files of a store, or why there is none.
+fn small_disk(kind: &StoreKind, folder: &Path) -> Result<SmallDisk, String> {
+    match kind.is_in_folder {
+        true => SmallDisk::mount(folder),
+        false => Err("its files are not in a folder of the trial".to_owned()),
+    }
 }
 
 /// The total of all series in these times.
@@ -135,7 +146,7 @@ impl Sender<'_> {
             match (self.trial.disturbance, self.disk) {
                 (Disturbance::Cuts, _) if place % CUT_EVERY == CUT_EVERY / 2 => {
                     let is_cut = self.store.cut(message)?;
-                    self.cell.unconcerned = (!is_cut).then(|| "no connection is cut".to_owned());
+                    self.cell.unconcerned = (!is_cut).then(|| "its client has no connection, or one whose protocol knows where a message ends".to_owned());
                 }
                 (Disturbance::Restart, _) if place == messages.len() / 2 => {
                     self.store.stop()?;
