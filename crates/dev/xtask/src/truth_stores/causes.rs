@@ -15,7 +15,7 @@ const PROMETHEUS: &[&str] = &["Prometheus"];
 const VICTORIA: &[&str] = &["VictoriaMetrics"];
 const TABLES: &[&str] = &["PostgreSQL, upsert", "DuckDB"];
 
-const CAUSES: [Cause; 19] = [
+const CAUSES: [Cause; 21] = [
     Cause {
         stores: TACHOGRAPH,
         trials: &["ahead"],
@@ -63,6 +63,11 @@ const CAUSES: [Cause; 19] = [
     },
     Cause {
         stores: INFLUX,
+        trials: &["full-disk"],
+        words: "it still refuses every write when there has been space again for five seconds",
+    },
+    Cause {
+        stores: INFLUX,
         trials: &["one-name"],
         words: "a point with the series and time of another one replaces it (“How does InfluxDB handle duplicate points?”)",
     },
@@ -85,6 +90,11 @@ const CAUSES: [Cause; 19] = [
         stores: &["Prometheus", "VictoriaMetrics"],
         trials: &["one-name"],
         words: "two counters in one series: each time the lower one follows, it seems to have begun again, and is added as a whole",
+    },
+    Cause {
+        stores: VICTORIA,
+        trials: &["full-disk"],
+        words: "with less than 100 MB of free space it refuses writes (`-storage.minFreeDiskSpaceBytes`), but what it acknowledged before it noticed is only in memory, and it ends when it cannot write that",
     },
     Cause {
         stores: VICTORIA,

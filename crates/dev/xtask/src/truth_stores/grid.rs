@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::page::measured;
-use super::results::{Cell, Results};
+use super::results::{Cell, Results, worst};
 use super::trials::TRIALS;
 
 /// Widths and heights, in pixels.
@@ -20,7 +20,7 @@ text{font:12px system-ui,sans-serif;fill:#1f2328}\
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}\
 .true{fill:#1c4428}.refused{fill:#5a4611}.wrong{fill:#702a24}.none{fill:#2b3036}}";
 
-/// The picture of these results; of several rounds, the cell that is furthest from the truth.
+/// The picture of these results, with the worst of several rounds.
 pub(super) fn grid(results: &Results) -> String {
     let rows: Vec<_> = measured(results).collect();
     let (width, height) = (NAME + WIDTH * TRIALS.len() + 40, HEAD + HEIGHT * rows.len() + 4);
@@ -61,13 +61,10 @@ pub(super) fn grid(results: &Results) -> String {
 
 /// The class and the words of a cell.
 fn look(rounds: &[Cell]) -> (&'static str, String) {
-    let off = |cell: &Cell| (cell.reported / cell.taken - 1.0).abs();
-    let furthest = rounds.iter().max_by(|a, b| off(a).total_cmp(&off(b)));
-    let worst = rounds.iter().find(|cell| !cell.is_right()).and(furthest);
-    let Some(cell) = worst.or_else(|| rounds.iter().find(|cell| !cell.is_complete())) else {
-        let is_known = !rounds.is_empty();
-        return if is_known { ("true", "true".to_owned()) } else { ("none", "–".to_owned()) };
-    };
+    let Some(cell) = worst(rounds) else { return ("none", "–".to_owned()) };
+    if cell.is_complete() {
+        return ("true", "true".to_owned());
+    }
     if cell.unconcerned.is_some() {
         return ("none", "–".to_owned());
     }
@@ -82,7 +79,9 @@ fn look(rounds: &[Cell]) -> (&'static str, String) {
     }
     let percent = 100.0 * (cell.reported / cell.taken - 1.0);
     let words = match percent.abs() {
-        size if size < 0.05 => format!("{}", (cell.reported - cell.taken).round()),
+        // Some is in another hour.
+        _ if (cell.reported - cell.taken).abs() < 1.0 => return ("wrong", "moved".to_owned()),
+        size if size < 0.095 => format!("{percent:+.2}%"),
         size if size < 9.95 => format!("{percent:+.1}%"),
         size if size < 1_000.0 => format!("{percent:+.0}%"),
         _ => format!("×{:.0}", cell.reported / cell.taken),
@@ -106,5 +105,6 @@ mod tests {
         assert_eq!(words(&[wrong(201.0), wrong(400.0), right.clone()]), "+100%");
         assert_eq!(words(&[right.clone(), wrong(199.0)]), "−0.5%");
         assert_eq!(words(&[wrong(40_000.0)]), "×200");
+        assert_eq!(words(&[wrong(200.0)]), "moved");
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Message {
     pub(super) sum: i64,
     /// What the sender has counted by messages of the slot in which this one's interval ends, with it.
     pub(super) slot_sum: i64,
+    /// Whether the sender begins here, or again after a silence.
+    pub(super) begins: bool,
     /// Whether it corrects what another sender has said.
     pub(super) corrects: bool,
 }
@@ -90,6 +92,7 @@ pub(super) fn draw(stretches_s: &[(i64, i64)], shape: Shape, rng: &mut Rng) -> V
                         count,
                         sum,
                         slot_sum,
+                        begins: start_s == from_s,
                         corrects: false,
                     });
                     start_s = end_s;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use base::format_count;
 
 use super::causes::cause;
-use super::results::{Cell, Results, StoreResult};
+use super::results::{Cell, Results, StoreResult, worst};
 use super::stores::{STORES, StoreKind};
 use super::trials::{TRIALS, Trial};
 
@@ -19,12 +19,12 @@ const HEAD: &str = "\
 
 The same counts and rates, whose totals are known, are sent to several stores, each by its own protocol; then each is asked for the total of every hour, by the query that its documents recommend.
 
-- Every trial has a fresh store on loopback, and two series of two hours, a message every four seconds on average. A seed draws intervals and counts. [The stores](#the-stores) tells how each is used.
+- Every trial has a fresh store on loopback, and two series of two hours, a message every four seconds on average. A seed draws intervals and counts, anew for each of several rounds, of which picture and tables show the worst. [The stores](#the-stores) tells how each is used.
 - A client repeats what was not acknowledged, and nothing else.
 - **true**: every total is that of what happened, to less than one count.
 - **refused**: some messages were refused by an error, which the sender sees; every total is that of the others.
-- **A difference**: a total is not that of the messages that were acknowledged, or that were sent, if the protocol acknowledges nothing. The picture has the difference of all totals together, in the worst round; in the tables, such a total is bold.
-- Where rounds differ, each has its line.
+- **A difference**: a total is not that of the messages that were acknowledged, or that were sent, if the protocol acknowledges nothing. The picture has the difference of all totals together; in the tables, such a total is bold.
+- *moved*: of an hour's total, some is in another hour.
 
 ";
 
@@ -53,8 +53,8 @@ pub(super) fn measured(
 /// The counts of a trial.
 fn details(results: &Results, trial: &Trial) -> String {
     let mut out = format!(
-        "{}.\n\n| store | messages | acknowledged | refused | true total | of these messages | in the slots | by the query | wrong totals | wrong slots |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        "{}.\n\n| store | messages | acknowledged | refused | true total | of these messages | in the slots | by the query | wrong totals | wrong slots | right rounds |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
         capital(trial.what)
     );
     let mut remarks = Vec::new();
@@ -64,27 +64,28 @@ fn details(results: &Results, trial: &Trial) -> String {
             remarks.push(format!("- {}: not tried, because {why}.", kind.name));
             continue;
         }
-        let column = |figure: &dyn Fn(&Cell) -> String| per_round(cells, figure);
+        let Some(cell) = worst(cells) else { continue };
+        let acknowledged = cell.acknowledged.map_or_else(|| "–".to_owned(), format_count);
+        let right = cells.iter().filter(|cell| cell.is_right()).count();
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {acknowledged} | {} | {} | {} | {} | {} | {} of {} | {} of {} | {right} of {} |",
             kind.name,
-            column(&|cell| format_count(cell.messages)),
-            column(&|cell| cell.acknowledged.map_or_else(|| "–".to_owned(), format_count)),
-            column(&|cell| format_count(cell.refused)),
-            column(&|cell| amount(cell.truth)),
-            column(&|cell| amount(cell.taken)),
-            column(&|cell| amount(cell.stored)),
-            column(&|cell| marked(cell, &amount(cell.reported))),
-            column(&|cell| format!("{} of {}", cell.wrong_totals, cell.totals)),
-            column(&|cell| format!(
-                "{} of {}",
-                format_count(cell.wrong_slots),
-                format_count(cell.slots)
-            )),
+            format_count(cell.messages),
+            format_count(cell.refused),
+            amount(cell.truth),
+            amount(cell.taken),
+            amount(cell.stored),
+            marked(cell, &amount(cell.reported)),
+            cell.wrong_totals,
+            cell.totals,
+            format_count(cell.wrong_slots),
+            format_count(cell.slots),
+            cells.len(),
         );
-        let found = cells.iter().find(|cell| !cell.is_complete());
-        remarks.extend(found.map(|cell| format!("- {}: {}", kind.name, remark(kind, trial, cell))));
+        if !cell.is_complete() {
+            remarks.push(format!("- {}: {}", kind.name, remark(kind, trial, cell)));
+        }
     }
     if !remarks.is_empty() {
         let _ = writeln!(out, "\n{}", remarks.join("\n"));
@@ -94,12 +95,11 @@ fn details(results: &Results, trial: &Trial) -> String {
 
 /// Why a store does not have the truth in a trial.
 fn remark(kind: &StoreKind, trial: &Trial, cell: &Cell) -> String {
-    let why = cell.failure.as_ref().map(|why| format!("it failed: {why}"));
-    let why = why.or_else(|| cell.unsayable.clone());
-    let why = why.or_else(|| cause(kind.name, trial.id).map(str::to_owned));
-    let why = why.unwrap_or_else(|| "the cause is not known".to_owned());
-    let refused = cell.refusal.as_ref().map(|error| format!(" (`{}`)", error.replace('\n', " ")));
-    format!("{}{}.", why.trim_end_matches('.'), refused.unwrap_or_default())
+    let why = cell.unsayable.as_deref().or_else(|| cause(kind.name, trial.id));
+    let error = cell.failure.as_ref().or(cell.refusal.as_ref());
+    let error = error.map(|error| format!(" (`{}`)", error.replace('\n', " ")));
+    let unknown = if cell.failure.is_some() { "it failed" } else { "the cause is not known" };
+    format!("{}{}.", why.unwrap_or(unknown), error.unwrap_or_default())
 }
 
 /// How the stores were used, and those that are not there.
@@ -168,25 +168,18 @@ fn capital(text: &str) -> String {
     letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
-/// A figure of each round, once if all are alike.
-fn per_round(cells: &[Cell], figure: impl Fn(&Cell) -> String) -> String {
-    let mut figures: Vec<String> = cells.iter().map(figure).collect();
-    figures.dedup();
-    figures.join("<br>")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn rounds_that_differ_have_a_line_each_and_what_is_wrong_is_bold() {
-        let right = Cell { truth: 200.0, taken: 200.0, reported: 200.0, ..Cell::default() };
-        let wrong = Cell { wrong_totals: 1, reported: 400.04, ..right.clone() };
-        let reported =
-            |cells: &[Cell]| per_round(cells, |cell| marked(cell, &amount(cell.reported)));
-        assert_eq!(reported(&[right.clone(), right.clone()]), "200");
-        assert_eq!(reported(&[right, wrong]), "200<br>**400**");
+    fn amounts_are_whole_but_for_estimates_and_what_is_wrong_is_bold() {
         assert_eq!([1_020.0, 400.04, -75.26, 0.97].map(amount), ["1,020", "400", "−75.3", "1"]);
+        let right = Cell { truth: 200.0, taken: 200.0, reported: 200.0, ..Cell::default() };
+        let wrong = Cell { wrong_totals: 1, reported: 400.0, ..right.clone() };
+        let reported = |cell: &Cell| marked(cell, &amount(cell.reported));
+        assert_eq!([&right, &wrong].map(reported), ["200", "**400**"]);
+        let rounds = [right.clone(), wrong.clone(), right];
+        assert_eq!(worst(&rounds), Some(&wrong));
     }
 }

@@ -69,3 +69,15 @@ impl Cell {
         self.is_right() && self.taken == self.truth
     }
 }
+
+/// The round that is furthest from the truth: among those that are not right, else among those in
+/// which something was refused; the first one if all are complete.
+pub(super) fn worst(rounds: &[Cell]) -> Option<&Cell> {
+    let off = |cell: &Cell| match cell.failure {
+        Some(_) => f64::INFINITY,
+        None => (cell.reported / cell.taken - 1.0).abs(),
+    };
+    let wrong = rounds.iter().filter(|cell| !cell.is_right());
+    let furthest = wrong.max_by(|a, b| off(a).total_cmp(&off(b)));
+    furthest.or_else(|| rounds.iter().find(|cell| !cell.is_complete())).or(rounds.first())
+}

@@ -256,6 +256,7 @@ fn published(end_s: i64, _: &mut Rng) -> Script {
             count,
             sum,
             slot_sum: count,
+            begins: since_s == 0,
             corrects: false,
         });
         since_s = until_s;
@@ -281,6 +282,7 @@ fn corrected(end_s: i64, rng: &mut Rng) -> Script {
                 count,
                 sum: count,
                 slot_sum,
+                begins: true,
                 corrects: true,
             };
             script.happened.push(correction);

@@ -14,7 +14,7 @@ use crate::truth_stores::history::SLOT_S;
 
 pub(super) const PROMETHEUS: StoreKind = StoreKind {
     name: "Prometheus",
-    protocol: "remote write 1.0, with the label `instance`: the sender's counter at the end of each interval, and 0 when it begins; of rates, the rate at the beginning of its interval",
+    protocol: "remote write 1.0, with the label `instance`: the sender's counter at the end of each interval, and also when it begins, or begins again after a silence; of rates, the rate at the beginning of its interval",
     settings: "`--web.enable-remote-write-receiver`, `out_of_order_time_window: 2d`",
     query: "`sum(increase(…[1h]))` at the end of the hour, of rates `sum(avg_over_time(…[1h])) * 3600`",
     install: "apt-get install prometheus",
@@ -100,12 +100,12 @@ impl Remote {
     /// What a message says: the rate from its beginning on, or the counter, which is also said when it
     /// begins.
     fn samples_of(&self, message: &Message) -> Vec<wire::Sample> {
-        let Message { start_s, end_s, count, sum, .. } = *message;
+        let Message { start_s, end_s, count, sum, begins, .. } = *message;
         let sample = |at_s: i64, value: f64| wire::Sample { value, timestamp: at_s * 1_000 };
         match self.quantity {
             Quantity::Rate => vec![sample(start_s, message.rate())],
-            Quantity::Count if sum == count => {
-                vec![sample(start_s, 0.0), sample(end_s, sum as f64)]
+            Quantity::Count if begins => {
+                vec![sample(start_s, (sum - count) as f64), sample(end_s, sum as f64)]
             }
             Quantity::Count => vec![sample(end_s, sum as f64)],
         }
