@@ -352,17 +352,20 @@ fn a_load_beside_a_busy_process_said_that_nothing_weakened_it() {
     let place = Place::new();
     let (_server, url) = Server::http(&[]);
     let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-    let ended = place.run(&["load", "-n", "100", "--json", &url]);
+    // Beside many others, it may get less than the twentieth of a CPU from which it is listed.
+    let is_named = (0..5).any(|_| {
+        let json = place.run(&["load", "-n", "100", "--json", &url]).status(0).json();
+        let warnings = json["warnings"].to_string();
+        assert!(warnings.contains(" CPUs just before the load ("), "{warnings}");
+        let findings = json["validity"].as_array().unwrap();
+        let found = findings.iter().find(|finding| finding["check"] == "neighbours").unwrap();
+        let fact = &found["fact"];
+        assert!(fact["cpus"].as_f64().unwrap() > 0.2, "{fact}");
+        fact["processes"].as_array().unwrap().iter().any(|process| process["pid"] == busy.id())
+    });
     busy.kill().unwrap();
     busy.wait().unwrap();
-    let json = ended.status(0).json();
-    let warnings = json["warnings"].to_string();
-    assert!(warnings.contains(" CPUs just before the load ("), "{warnings}");
-    let findings = json["validity"].as_array().unwrap();
-    let fact = &findings.iter().find(|finding| finding["check"] == "neighbours").unwrap()["fact"];
-    assert!(fact["cpus"].as_f64().unwrap() > 0.2, "{fact}");
-    let processes = fact["processes"].as_array().unwrap();
-    assert!(processes.iter().any(|process| process["pid"] == busy.id()), "{fact}");
+    assert!(is_named);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::disk::SmallDisk;
 use super::history::{Message, SERIES, SLOT_S, total};
 use super::results::Cell;
-use super::stores::{Asked, Reply, Store, StoreKind};
+use super::stores::{AskedTime, Reply, Store, StoreKind};
 use super::trials::{CUT_EVERY, Disturbance, Trial};
 
 /// The longest time between two kills, and how long the messages of a disturbed trial take at least.
@@ -251,7 +251,7 @@ fn compare(
 ) -> Result<(), String> {
     for series in 0..SERIES {
         for &(from_s, to_s) in asked_s {
-            let asked = Asked { series, from_s, to_s };
+            let asked = AskedTime { series, from_s, to_s };
             let (reported, slots) = (store.total(asked)?, store.slots(asked)?);
             cell.reported += reported;
             cell.stored += slots.values().sum::<f64>();

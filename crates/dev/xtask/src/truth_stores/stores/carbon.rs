@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::{Asked, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
+use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
 use crate::carbon::{carbon_config, go_carbon_config};
 use crate::process::{comes_true, output};
 use crate::server::Server;
@@ -125,8 +125,8 @@ impl Carbon {
     }
 
     /// The slots of the archives of a series, with the sums of their values.
-    fn archive(&self, step_s: i64, asked: Asked) -> Result<Slots, String> {
-        let Asked { series, from_s, to_s } = asked;
+    fn archive(&self, step_s: i64, asked: AskedTime) -> Result<Slots, String> {
+        let AskedTime { series, from_s, to_s } = asked;
         let mut slots = BTreeMap::new();
         let senders = self.begun.iter().filter(|(begun, _)| *begun == series);
         let files = senders.map(|(_, sender)| self.path(series, *sender));
@@ -198,13 +198,13 @@ impl Store for Carbon {
         is_settled.then_some(()).ok_or_else(|| "its files change all the time".to_owned())
     }
 
-    fn slots(&mut self, asked: Asked) -> Result<Slots, String> {
+    fn slots(&mut self, asked: AskedTime) -> Result<Slots, String> {
         let slots = self.archive(SLOT_S, asked)?;
         let times = self.times(SLOT_S);
         Ok(slots.into_iter().map(|(slot_s, value)| (slot_s, value * times)).collect())
     }
 
-    fn total(&mut self, asked: Asked) -> Result<f64, String> {
+    fn total(&mut self, asked: AskedTime) -> Result<f64, String> {
         let step_s = if (asked.to_s - asked.from_s) % HOUR_S == 0 { HOUR_S } else { SLOT_S };
         let slots = self.archive(step_s, asked)?;
         Ok(slots.values().sum::<f64>() * self.times(step_s))

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::pipe::{Lines, Pipe};
-use super::{Asked, Message, Quantity, Reply, Slots, Store, StoreKind, name};
+use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name};
 use crate::process::output;
 use crate::truth_stores::history::SLOT_S;
 
@@ -98,7 +98,7 @@ impl Store for Events {
         self.start()
     }
 
-    fn slots(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<Slots, String> {
+    fn slots(&mut self, AskedTime { series, from_s, to_s }: AskedTime) -> Result<Slots, String> {
         let rows = self.ask(&format!(
             "SELECT at_s // {SLOT_S} * {SLOT_S}, sum(count) FROM event WHERE series = '{}' \
              AND at_s >= {from_s} AND at_s < {to_s} GROUP BY 1",
@@ -111,7 +111,7 @@ impl Store for Events {
         rows.iter().map(|line| row(line).ok_or_else(|| line.clone())).collect()
     }
 
-    fn total(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<f64, String> {
+    fn total(&mut self, AskedTime { series, from_s, to_s }: AskedTime) -> Result<f64, String> {
         let rows = self.ask(&format!(
             "SELECT coalesce(sum(count), 0) FROM event WHERE series = '{}' \
              AND at_s >= {from_s} AND at_s < {to_s}",

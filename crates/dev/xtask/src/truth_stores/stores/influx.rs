@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Asked, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
+use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
 use crate::http::{self, Request, escaped};
 use crate::server::{Server, influxdb};
 use crate::truth_stores::history::SLOT_S;
@@ -94,12 +94,12 @@ impl Store for Influx {
         Ok(())
     }
 
-    fn slots(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<Slots, String> {
+    fn slots(&mut self, AskedTime { series, from_s, to_s }: AskedTime) -> Result<Slots, String> {
         let query = format!("{} GROUP BY time({SLOT_S}s)", self.selected(series, from_s, to_s));
         Ok(self.ask(&query)?.into_iter().collect())
     }
 
-    fn total(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<f64, String> {
+    fn total(&mut self, AskedTime { series, from_s, to_s }: AskedTime) -> Result<f64, String> {
         let rows = self.ask(&self.selected(series, from_s, to_s))?;
         Ok(rows.first().map_or(0.0, |(_, total)| *total))
     }

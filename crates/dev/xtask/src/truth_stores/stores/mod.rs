@@ -37,7 +37,7 @@ impl Reply {
 
 /// A time of a series, in seconds since 1970.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct AskedTime {
     pub(super) series: usize,
     pub(super) from_s: i64,
     pub(super) to_s: i64,
@@ -73,10 +73,10 @@ pub(super) trait Store {
     fn finish(&mut self) -> Result<(), String>;
 
     /// The total of each slot of a series in this time: of the points in it, where it keeps points.
-    fn slots(&mut self, asked: Asked) -> Result<Slots, String>;
+    fn slots(&mut self, asked: AskedTime) -> Result<Slots, String>;
 
     /// The total of a series in this time, by the query that its documents recommend.
-    fn total(&mut self, asked: Asked) -> Result<f64, String>;
+    fn total(&mut self, asked: AskedTime) -> Result<f64, String>;
 }
 
 /// Makes a store, or says what it lacks.

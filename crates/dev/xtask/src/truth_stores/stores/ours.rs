@@ -6,7 +6,7 @@ use std::process::Command;
 use proofs::daemon::Daemon;
 use throwaway::Throwaway;
 
-use super::{Asked, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
+use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
 use crate::binary;
 use crate::http::Request;
 use crate::process::output;
@@ -126,7 +126,7 @@ impl Store for Ours {
         self.stop()
     }
 
-    fn slots(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<Slots, String> {
+    fn slots(&mut self, AskedTime { series, from_s, to_s }: AskedTime) -> Result<Slots, String> {
         let slot_s = match self.database {
             None => "slot_us / 1000000",
             Some(_) => "extract(epoch FROM slot)::bigint",
@@ -143,7 +143,7 @@ impl Store for Ours {
         said.lines().map(|line| row(line).ok_or_else(|| line.to_owned())).collect()
     }
 
-    fn total(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<f64, String> {
+    fn total(&mut self, AskedTime { series, from_s, to_s }: AskedTime) -> Result<f64, String> {
         // The published updates are of less than an hour.
         let view = if (to_s - from_s) % 3_600 == 0 { "every_1h" } else { "every_10s" };
         let said = self.ask(&format!(

@@ -7,7 +7,7 @@ use std::process::Command;
 use prost::Message as _;
 use serde_json::Value;
 
-use super::{Asked, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
+use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
 use crate::http::{self, Request, escaped};
 use crate::server::{Server, victoria_metrics};
 use crate::truth_stores::history::SLOT_S;
@@ -192,7 +192,7 @@ impl Store for Remote {
         Ok(())
     }
 
-    fn slots(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<Slots, String> {
+    fn slots(&mut self, AskedTime { series, from_s, to_s }: AskedTime) -> Result<Slots, String> {
         let mut slots = BTreeMap::new();
         let mut add = |at_s: i64, amount: f64| {
             if (from_s..to_s).contains(&at_s) {
@@ -215,7 +215,7 @@ impl Store for Remote {
         Ok(slots)
     }
 
-    fn total(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<f64, String> {
+    fn total(&mut self, AskedTime { series, from_s, to_s }: AskedTime) -> Result<f64, String> {
         let (name, length_s) = (name(series), to_s - from_s);
         let window = format!("{name}[{length_s}s]");
         self.value(

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::pipe::{Lines, Pipe};
-use super::{Asked, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
+use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
 use crate::server::Server;
 use crate::truth_stores::history::SLOT_S;
 
@@ -30,6 +30,9 @@ struct Files {
     /// Series and senders that have a file, with the time up to which it was told.
     begun: BTreeMap<(usize, usize), i64>,
 }
+
+/// The heartbeat of the files.
+const HEARTBEAT_S: i64 = 600;
 
 /// `rrdtool -` answers each command with `OK` or `ERROR`.
 fn last(line: &str) -> Option<Result<(), String>> {
@@ -60,15 +63,15 @@ impl Files {
             Quantity::Rate => "GAUGE",
         };
         let created = self.ask(&format!(
-            "create {} --start {start_s} --step {SLOT_S} DS:value:{kind}:600:U:U \
+            "create {} --start {start_s} --step {SLOT_S} DS:value:{kind}:{HEARTBEAT_S}:U:U \
              RRA:AVERAGE:0.5:1:17280 RRA:AVERAGE:0.5:360:720",
             file(series, sender)
         ))?;
         created.map(drop).map_err(|error| format!("rrdtool: {error}"))
     }
 
-    /// A message as an update: the file, and the end of its interval with a value. What lies between
-    /// the update before and its start is unknown.
+    /// A message as an update: the file, and the end of its interval with a value. A silence that is
+    /// longer than the heartbeat would make the value unknown, so it is ended first.
     fn update(&self, message: &Message) -> String {
         let Message { series, sender, start_s, end_s, count, .. } = *message;
         let value = match self.quantity {
@@ -76,7 +79,7 @@ impl Files {
             Quantity::Rate => message.rate(),
         };
         let unknown = match self.begun.get(&(series, sender)) {
-            Some(until_s) if *until_s < start_s => format!(" {start_s}:U"),
+            Some(until_s) if start_s - until_s > HEARTBEAT_S => format!(" {start_s}:U"),
             _ => String::new(),
         };
         format!("{}{unknown} {end_s}:{value}", file(series, sender))
@@ -138,7 +141,7 @@ impl Store for Files {
         Ok(())
     }
 
-    fn slots(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<Slots, String> {
+    fn slots(&mut self, AskedTime { series, from_s, to_s }: AskedTime) -> Result<Slots, String> {
         let mut slots = BTreeMap::new();
         for file in self.files(series) {
             let rows = self.ask(&format!(
@@ -157,7 +160,7 @@ impl Store for Files {
         Ok(slots)
     }
 
-    fn total(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<f64, String> {
+    fn total(&mut self, AskedTime { series, from_s, to_s }: AskedTime) -> Result<f64, String> {
         let files = self.files(series);
         if files.is_empty() {
             return Ok(0.0);
@@ -253,11 +256,11 @@ impl Store for Cached {
         self.files.finish()
     }
 
-    fn slots(&mut self, asked: Asked) -> Result<Slots, String> {
+    fn slots(&mut self, asked: AskedTime) -> Result<Slots, String> {
         self.files.slots(asked)
     }
 
-    fn total(&mut self, asked: Asked) -> Result<f64, String> {
+    fn total(&mut self, asked: AskedTime) -> Result<f64, String> {
         self.files.total(asked)
     }
 }

@@ -4,7 +4,7 @@
 use postgres::{Client, NoTls};
 use throwaway::Throwaway;
 
-use super::{Asked, Message, Quantity, Reply, Slots, Store, StoreKind, name};
+use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name};
 use crate::process::output;
 use crate::truth_stores::history::SLOT_S;
 
@@ -81,7 +81,7 @@ impl Store for Upsert {
         self.start()
     }
 
-    fn slots(&mut self, Asked { series, from_s, to_s }: Asked) -> Result<Slots, String> {
+    fn slots(&mut self, AskedTime { series, from_s, to_s }: AskedTime) -> Result<Slots, String> {
         let client = self.client.as_mut().ok_or("not connected")?;
         let query = "SELECT slot, total FROM slots WHERE series = $1 AND slot >= $2 AND slot < $3";
         let rows = client.query(query, &[&name(series), &from_s, &to_s]);
@@ -89,7 +89,7 @@ impl Store for Upsert {
         Ok(rows.iter().map(|row| (row.get(0), row.get::<_, i64>(1) as f64)).collect())
     }
 
-    fn total(&mut self, asked: Asked) -> Result<f64, String> {
+    fn total(&mut self, asked: AskedTime) -> Result<f64, String> {
         Ok(self.slots(asked)?.values().sum())
     }
 }
