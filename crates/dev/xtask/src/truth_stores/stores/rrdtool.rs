@@ -198,19 +198,19 @@ pub(super) const CACHED: StoreKind = StoreKind {
             command.arg("-b").arg(&base).arg("-j").arg(&journal).arg("-p").arg(base.join("pid"));
             command
         })?;
-        Ok(Box::new(Cached { server, stream: None, files: Files::new(folder, quantity) }))
+        Ok(Box::new(CachedFiles { server, stream: None, files: Files::new(folder, quantity) }))
     },
     ..FILES
 };
 
 /// The daemon in front of the files.
-struct Cached {
+struct CachedFiles {
     server: Server,
     stream: Option<BufReader<TcpStream>>,
     files: Files,
 }
 
-impl Store for Cached {
+impl Store for CachedFiles {
     fn start(&mut self) -> Result<(), String> {
         self.server.start()?;
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server.port));
