@@ -80,7 +80,7 @@ pub(super) trait Store {
 }
 
 /// Makes a store, or says what it lacks.
-type Open = fn(&Path, Quantity) -> Result<Box<dyn Store>, String>;
+type OpenStore = fn(&Path, Quantity) -> Result<Box<dyn Store>, String>;
 
 /// A kind of store.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +98,7 @@ pub(super) struct StoreKind {
     /// Its version; `None` if it is not there.
     pub(super) version: fn() -> Option<String>,
     /// A fresh store in an empty folder, not started.
-    pub(super) open: Open,
+    pub(super) open: OpenStore,
 }
 
 /// All stores, in the order of the page.
