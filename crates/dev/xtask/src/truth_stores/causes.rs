@@ -15,7 +15,7 @@ const PROMETHEUS: &[&str] = &["Prometheus"];
 const VICTORIA: &[&str] = &["VictoriaMetrics"];
 const TABLES: &[&str] = &["PostgreSQL, upsert", "DuckDB"];
 
-const CAUSES: [Cause; 21] = [
+const CAUSES: [Cause; 22] = [
     Cause {
         stores: TACHOGRAPH,
         trials: &["ahead"],
@@ -23,8 +23,13 @@ const CAUSES: [Cause; 21] = [
     },
     Cause {
         stores: RRDTOOL,
-        trials: &["one-name", "shuffled", "hour-late", "day-late"],
+        trials: &["one-name", "hour-late", "day-late"],
         words: "an update at or before the time of the last one is refused (rrdupdate(1))",
+    },
+    Cause {
+        stores: RRDTOOL,
+        trials: &["shuffled"],
+        words: "an update at or before the time of the last one is refused (rrdupdate(1)); the count of one that is taken is spread over the time since the last one, a part of which may be of another hour, or unknown",
     },
     Cause {
         stores: &["RRDtool, rrdcached"],
