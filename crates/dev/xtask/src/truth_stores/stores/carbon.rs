@@ -22,8 +22,9 @@ pub(super) const CARBON: StoreKind = StoreKind {
     query: "the sum of the archives of hours, as `whisper-fetch` shows them",
     install: "apt-get install graphite-carbon",
     is_in_folder: true,
+    // It does not say its version itself.
     version: || {
-        version_of("carbon-cache", &["--version"]).map(|version| format!("carbon {version}"))
+        version_of("dpkg-query", &["-W", "-f", "${Package} ${Version}\n", "graphite-carbon"])
     },
     open: |folder, quantity| {
         Carbon::open(folder, quantity, Signal::TERM, carbon_config, |folder, config| {

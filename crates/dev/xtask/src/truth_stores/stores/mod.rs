@@ -124,6 +124,9 @@ fn name(series: usize) -> String {
 /// What a program prints first about its version, without words around it.
 fn version_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = std::process::Command::new(program).args(arguments).output().ok()?;
+    if !output.status.success() {
+        return None;
+    }
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     said.lines().find(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned())

@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
 use crate::http::{self, Request, escaped};
+use crate::process::output;
 use crate::server::{Server, victoria_metrics};
+use crate::tools::on_path;
 use crate::truth_stores::history::SLOT_S;
 
 pub(super) const PROMETHEUS: StoreKind = StoreKind {
@@ -28,7 +30,15 @@ pub(super) const VICTORIA: StoreKind = StoreKind {
     settings: "`-retentionPeriod=100y`, `-search.latencyOffset=0`",
     query: "`sum(increase(…[1h]))` at the end of the hour, of rates `sum(integrate(…[1h]))`",
     install: "go install github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics@latest",
-    version: || version_of("victoria-metrics", &["--version"]),
+    version: || {
+        // `go install` gives it no version to print, but notes that of the module.
+        let program = on_path("victoria-metrics")?.display().to_string();
+        let noted =
+            output(Command::new("go").args(["version", "-m", &program])).unwrap_or_default();
+        let module = noted.lines().find(|line| line.contains("\tmod\t"));
+        let version = module.and_then(|module| module.split('\t').nth(3)).unwrap_or("");
+        Some(format!("VictoriaMetrics {version}").trim_end().to_owned())
+    },
     open: |folder, quantity| {
         // Queries of the recent past otherwise wait for samples that may still come.
         let options = ["-search.latencyOffset=0".to_owned()];

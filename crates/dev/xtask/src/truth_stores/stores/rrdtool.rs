@@ -187,7 +187,7 @@ pub(super) const CACHED: StoreKind = StoreKind {
     protocol: "`UPDATE` over TCP with the interval's end, a file for each sender",
     settings: "`-j` for a journal, `-F` to flush at the end; files as above",
     install: "apt-get install rrdcached",
-    version: || version_of("rrdcached", &["-V"]).or_else(|| version_of("rrdcached", &["-h"])),
+    version: || version_of("rrdcached", &["-V"]),
     open: |folder, quantity| {
         let journal = folder.join("journal");
         std::fs::create_dir(&journal).map_err(|error| error.to_string())?;

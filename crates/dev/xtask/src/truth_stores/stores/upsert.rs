@@ -4,8 +4,7 @@
 use postgres::{Client, NoTls};
 use throwaway::Throwaway;
 
-use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name};
-use crate::process::output;
+use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
 use crate::truth_stores::history::SLOT_S;
 
 pub(super) const UPSERT: StoreKind = StoreKind {
@@ -15,10 +14,7 @@ pub(super) const UPSERT: StoreKind = StoreKind {
     query: "`SELECT sum(total)`",
     install: "apt-get install postgresql",
     is_in_folder: false,
-    version: || {
-        let said = output(std::process::Command::new("psql").arg("--version")).ok()?;
-        Some(said.trim().to_owned())
-    },
+    version: || version_of("psql", &["--version"]),
     open: |_, _: Quantity| {
         let server = Throwaway::start(&[]).map_err(|error| error.to_string())?;
         let mut client = connect(&server)?;
