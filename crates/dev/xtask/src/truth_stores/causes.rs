@@ -64,7 +64,7 @@ const CAUSES: [Cause; 22] = [
     Cause {
         stores: GRAPHITE,
         trials: &["full-disk"],
-        words: "nothing is acknowledged, and what cannot be written is dropped, with a line in the log",
+        words: "nothing is acknowledged, so no sender repeats what cannot be written",
     },
     Cause {
         stores: INFLUX,

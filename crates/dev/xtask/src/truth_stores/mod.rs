@@ -37,6 +37,9 @@ pub(crate) struct Command {
     /// Seed of all messages and kills
     #[arg(long, value_name = "N", default_value_t = Seed(1))]
     seed: Seed,
+    /// A remark on the circumstances, for the page
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
     /// Measures nothing: writes the page from the numbers that are kept
     #[arg(long)]
     page: bool,
@@ -79,6 +82,7 @@ impl Command {
         result.date = pages::now();
         result.machine = pages::machine();
         result.seed = self.seed.0;
+        result.note.clone_from(&self.note);
         let Some(version) = (store.version)() else {
             say(&format!("{}: not installed ({})", store.name, store.install));
             result.missing = Some(store.install.to_owned());

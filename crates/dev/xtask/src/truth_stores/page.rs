@@ -19,12 +19,13 @@ const HEAD: &str = "\
 
 The same counts and rates, whose totals are known, are sent to several stores, each by its own protocol; then each is asked for the total of every hour, by the query that its documents recommend.
 
-- Every trial has a fresh store on loopback, and two series of two hours, a message every four seconds on average. A seed draws intervals and counts, anew for each of several rounds, of which picture and tables show the worst. [The stores](#the-stores) tells how each is used.
+- Each trial starts a fresh store on loopback and sends it two hours of two series, with a message every four seconds on average. Intervals and counts are drawn from a seed, and are different in each round; picture and tables show the worst round. [The stores](#the-stores) lists how each store is configured and queried.
 - A client repeats what was not acknowledged, and nothing else.
 - **true**: every total is that of what happened, to less than one count.
 - **refused**: some messages were refused by an error, which the sender sees; every total is that of the others.
 - **A difference**: a total is not that of the messages that were acknowledged, or that were sent, if the protocol acknowledges nothing. The picture has the difference of all totals together; in the tables, such a total is bold.
 - *moved*: of an hour's total, some is in another hour.
+- Below each table stands why, with the place in documents or source where one is named; otherwise it is concluded from the figures.
 
 ";
 
@@ -119,7 +120,8 @@ fn stores(results: &Results) -> String {
     }
     let machines: std::collections::BTreeSet<String> = measured(results)
         .map(|(_, result)| {
-            format!("{} on {}, seed {}", &result.date[..10], result.machine, result.seed)
+            let note = result.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
+            format!("{} on {}, seed {}{note}", &result.date[..10], result.machine, result.seed)
         })
         .collect();
     for machine in machines {

@@ -17,6 +17,9 @@ pub(super) struct StoreResult {
     /// When it began, RFC 3339.
     pub(super) date: String,
     pub(super) machine: String,
+    /// The caller's remark on the circumstances.
+    #[serde(default)]
+    pub(super) note: Option<String>,
     pub(super) seed: u64,
     pub(super) version: String,
     /// Why it could not be had.

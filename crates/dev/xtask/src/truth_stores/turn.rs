@@ -72,7 +72,9 @@ pub(super) fn turn(
     let compared = sent
         .and_then(|()| store.finish())
         .and_then(|()| compare(store.as_mut(), &taken, &script.asked_s, &mut cell));
-    cell.failure = compared.err();
+    // The folder is another one each time.
+    let place = folder.path().display().to_string();
+    cell.failure = compared.err().map(|why| why.replace(&place, "…"));
     Ok(cell)
 }
 

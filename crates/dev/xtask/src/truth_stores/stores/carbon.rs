@@ -115,7 +115,7 @@ impl Carbon {
 
     fn line(&mut self, message: &Message) -> String {
         let Message { series, slot_sum, .. } = *message;
-        // Who corrects a slot writes it anew.
+        // A correction overwrites the slot.
         let sender = if message.corrects { 0 } else { message.sender };
         self.begun.insert((series, sender));
         let value = match self.quantity {
