@@ -84,8 +84,17 @@ impl Throwaway {
     /// # Errors
     /// [`NoServer`].
     pub fn start(settings: &[&str]) -> Result<Throwaway, NoServer> {
+        Throwaway::start_in(&std::env::temp_dir(), settings)
+    }
+
+    /// Creates and starts a server whose files are in a new folder within this one, where the user
+    /// `postgres` may write if this is root.
+    ///
+    /// # Errors
+    /// [`NoServer`].
+    pub fn start_in(parent: &Path, settings: &[&str]) -> Result<Throwaway, NoServer> {
         let programs = programs().ok_or(NoServer::Missing)?;
-        let folder = new_folder()?;
+        let folder = new_folder(parent)?;
         let settings = settings.iter().map(|s| (*s).to_owned()).collect();
         let mut server = Throwaway { folder, programs, settings, guard: None };
         server.init()?;
@@ -134,6 +143,11 @@ impl Throwaway {
     /// [`Throwaway::resume`].
     pub fn kill(&mut self) {
         self.end(b"kill\n");
+    }
+
+    /// Whether the process that guards it runs, as it does unless all processes were killed.
+    pub fn has_guard(&mut self) -> bool {
+        self.guard.as_mut().is_some_and(|guard| matches!(guard.0.try_wait(), Ok(None)))
     }
 
     fn end(&mut self, word: &[u8]) {
@@ -230,11 +244,11 @@ fn is_root() -> bool {
 }
 
 /// A folder owned by the server's user. Its path is short, because Unix socket paths are limited.
-fn new_folder() -> Result<PathBuf, NoServer> {
+fn new_folder(parent: &Path) -> Result<PathBuf, NoServer> {
     let mut command = Command::new("env");
     command.args(as_postgres()).args(["mktemp", "-d"]);
     let output = command
-        .arg(std::env::temp_dir().join("tachograph-pg-XXXXXX"))
+        .arg(parent.join("tachograph-pg-XXXXXX"))
         .current_dir("/")
         .output()
         .map_err(failed)?;

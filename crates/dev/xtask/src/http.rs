@@ -1,6 +1,6 @@
 //! Requests to servers on loopback, one connection each.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
@@ -40,12 +40,8 @@ pub(crate) struct Request<'r> {
 impl Request<'_> {
     /// Sends it to a port, and reads the answer.
     pub(crate) fn send(&self, port: u16) -> Result<Answer, String> {
-        let mut answer = Vec::new();
-        self.begin(port, self.body.len())
-            .and_then(|mut stream| stream.read_to_end(&mut answer))
-            .map_err(|error| self.failed(&error.to_string()))?;
-        parse(&String::from_utf8_lossy(&answer))
-            .ok_or_else(|| self.failed("the connection was closed"))
+        let read = self.begin(port, self.body.len()).and_then(|mut stream| read(&mut stream));
+        read.map_err(|error| self.failed(&error.to_string()))
     }
 
     /// Sends it with half of its body, and closes the connection.
@@ -54,8 +50,8 @@ impl Request<'_> {
         begun.map(drop).map_err(|error| self.failed(&error.to_string()))
     }
 
-    /// Sends it up to this byte of its body. By HTTP/1.0, so that the answer ends with the connection
-    /// (RFC 1945, 7.2.2).
+    /// Sends it up to this byte of its body. By HTTP/1.0, so that the connection ends with the answer
+    /// (RFC 1945, 7.2.2), which not every server knows.
     fn begin(&self, port: u16, until: usize) -> io::Result<TcpStream> {
         let Request { method, target, headers, body } = self;
         let mut head = format!("{method} {target} HTTP/1.0\r\nHost: localhost:{port}\r\n");
@@ -88,10 +84,51 @@ pub(crate) fn escaped(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
-fn parse(answer: &str) -> Option<Answer> {
+/// Reads an answer, up to its end or that of the connection.
+fn read(stream: &mut impl Read) -> io::Result<Answer> {
+    let (mut answer, mut part) = (Vec::new(), [0; 16 << 10]);
+    loop {
+        let length = stream.read(&mut part)?;
+        answer.extend_from_slice(&part[..length]);
+        let closed = || io::Error::other("the connection was closed");
+        match parse(&String::from_utf8_lossy(&answer), length == 0) {
+            Some(answer) => return Ok(answer),
+            None if length == 0 => return Err(closed()),
+            None => {}
+        }
+    }
+}
+
+/// An answer, if it is complete (RFC 9112, 6.3).
+fn parse(answer: &str, is_closed: bool) -> Option<Answer> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Answer { status, body: body.to_owned() })
+    let field = |wanted: &str| {
+        let fields = head.lines().filter_map(|line| line.split_once(": "));
+        fields.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value).next()
+    };
+    let body = if field("Transfer-Encoding") == Some("chunked") {
+        joined(body)?
+    } else if let Some(length) = field("Content-Length") {
+        body.get(..length.parse().ok()?)?.to_owned()
+    } else {
+        (is_closed || status == 204).then(|| body.to_owned())?
+    };
+    Some(Answer { status, body })
+}
+
+/// The chunks of a body, if the last one is there (RFC 9112, 7.1).
+fn joined(mut chunks: &str) -> Option<String> {
+    let mut body = String::new();
+    loop {
+        let (size, rest) = chunks.split_once("\r\n")?;
+        let size = usize::from_str_radix(size, 16).ok()?;
+        if size == 0 {
+            return Some(body);
+        }
+        body += rest.get(..size)?;
+        chunks = rest.get(size..)?.strip_prefix("\r\n")?;
+    }
 }
 
 #[cfg(test)]
@@ -100,10 +137,20 @@ mod tests {
 
     #[test]
     fn an_answer_is_read_and_a_query_escaped() {
-        let read = parse("HTTP/1.0 404 Not Found\r\nA: b\r\n\r\nnothing\n");
+        let read = parse("HTTP/1.0 404 Not Found\r\nA: b\r\n\r\nnothing\n", true);
         assert_eq!(read, Some(Answer { status: 404, body: "nothing\n".to_owned() }));
         assert_eq!(read.map(Answer::success), Some(Err("status 404: nothing".to_owned())));
-        assert_eq!(parse("HTTP/1.0 2"), None);
+        assert_eq!(parse("HTTP/1.0 2", true), None);
+        let body = |answer, is_closed| parse(answer, is_closed).map(|answer| answer.body);
+        assert_eq!(body("HTTP/1.1 200 OK\r\n\r\nab", false), None);
+        assert_eq!(body("HTTP/1.1 204 \r\n\r\n", false), Some(String::new()));
+        let counted = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nab";
+        assert_eq!(body(counted, false), Some("ab".to_owned()));
+        assert_eq!(body(&counted[..counted.len() - 1], true), None);
+        let chunked =
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n";
+        assert_eq!(body(chunked, false), Some("abc".to_owned()));
+        assert_eq!(body(&chunked[..chunked.len() - 8], false), None);
         assert_eq!(escaped("a+b c"), "a%2Bb%20c");
     }
 }

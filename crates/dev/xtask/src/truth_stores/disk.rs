@@ -1,4 +1,4 @@
-//! A small disk in memory, which can be filled.
+//! Disks that can be filled, and disks whose power can be cut.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -7,27 +7,83 @@ use std::process::Command;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use tempfile::TempDir;
+
 use crate::process::output;
 
-/// Its size: Prometheus allocates 128 MiB at once.
-const SIZE: &str = "400m";
+/// Prometheus allocates 128 MiB at once.
+const SIZE: &str = "400M";
+
+/// How often the image of a disk is copied until nothing was written to it meanwhile.
+const COPIES: u32 = 100;
+
+/// Gives this process mounts of its own, which end with it.
+///
+/// # Errors
+/// Without the right to mount.
+pub(super) fn own_mounts() -> Result<(), String> {
+    let none: Option<&str> = None;
+    unshare(CloneFlags::CLONE_NEWNS)
+        .and_then(|()| mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none))
+        .map_err(|error| format!("this process may not mount disks: {error}"))
+}
 
 /// A mounted disk, which is unmounted on drop.
 #[derive(Debug)]
-pub(super) struct SmallDisk {
+pub(super) struct Disk {
     folder: PathBuf,
+    /// What is on a disk whose power can be cut.
+    image: Option<Image>,
 }
 
-impl SmallDisk {
-    /// Mounts it on an empty folder.
+/// The file behind a disk.
+#[derive(Debug)]
+struct Image {
+    memory: TempDir,
+    cuts: u32,
+}
+
+impl Image {
+    fn path(&self) -> PathBuf {
+        self.memory.path().join(self.cuts.to_string())
+    }
+
+    fn mount(&self, folder: &Path) -> Result<(), String> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "ext4", "-o", "loop"]).arg(self.path()).arg(folder);
+        output(&mut mount).map(drop)
+    }
+}
+
+impl Disk {
+    /// Mounts a disk that can be filled on an empty folder.
     ///
     /// # Errors
     /// Without the right to mount.
-    pub(super) fn mount(folder: &Path) -> Result<SmallDisk, String> {
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={SIZE}"), "tachograph"]).arg(folder);
-        output(&mut mount)?;
-        Ok(SmallDisk { folder: folder.to_owned() })
+    pub(super) fn small(folder: &Path) -> Result<Disk, String> {
+        in_memory(folder, SIZE)?;
+        Ok(Disk { folder: folder.to_owned(), image: None })
+    }
+
+    /// Mounts a disk whose power can be cut, with ext4.
+    ///
+    /// # Errors
+    /// Without the right to mount, or a program that it takes.
+    pub(super) fn with_power(folder: &Path) -> Result<Disk, String> {
+        let memory = tempfile::tempdir().map_err(|error| error.to_string())?;
+        in_memory(memory.path(), "2G")?;
+        let image = Image { memory, cuts: 0 };
+        let disk = Disk { folder: folder.to_owned(), image: Some(image) };
+        let Some(image) = &disk.image else { return Ok(disk) };
+        output(Command::new("truncate").args(["-s", SIZE]).arg(image.path()))?;
+        let mut format = Command::new("mkfs.ext4");
+        format.args(["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(image.path());
+        output(&mut format)?;
+        image.mount(folder)?;
+        std::fs::remove_dir(folder.join("lost+found")).map_err(|error| error.to_string())?;
+        Ok(disk)
     }
 
     /// Fills it to the last byte, and empties it again after this time, in a thread of its own.
@@ -45,11 +101,47 @@ impl SmallDisk {
             let _ = std::fs::remove_file(path);
         }))
     }
+
+    /// Copies what has reached the disk, calls `kill` to end all that use it, and mounts the copy: what
+    /// was only in the kernel's memory is gone. Nobody may write meanwhile but the kernel.
+    pub(super) fn cut_power(&mut self, kill: impl FnOnce()) -> Result<(), String> {
+        let image = self.image.as_mut().ok_or("its power cannot be cut")?;
+        let before = image.path();
+        image.cuts += 1;
+        let mut copies = 0;
+        while copies == 0 || !is_same(&before, &image.path()) {
+            if copies == COPIES {
+                return Err("the kernel writes to the disk all the time".to_owned());
+            }
+            let mut copy = Command::new("cp");
+            output(copy.arg("--sparse=always").arg(&before).arg(image.path()))?;
+            copies += 1;
+        }
+        kill();
+        output(Command::new("umount").arg("-l").arg(&self.folder))?;
+        std::fs::remove_file(before).map_err(|error| error.to_string())?;
+        image.mount(&self.folder)
+    }
 }
 
-impl Drop for SmallDisk {
+fn in_memory(folder: &Path, size: &str) -> Result<(), String> {
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tachograph"]).arg(folder);
+    output(&mut mount).map(drop)
+}
+
+/// Whether two files are the same: then the second is what the first was at one moment, the end of
+/// copying it.
+fn is_same(one: &Path, other: &Path) -> bool {
+    output(Command::new("cmp").arg("-s").args([one, other])).is_ok()
+}
+
+impl Drop for Disk {
     fn drop(&mut self) {
         // Lazily: a store that has just been killed may still have files open.
-        let _ = output(Command::new("umount").arg("-l").arg(&self.folder));
+        let memory = self.image.as_ref().map(|image| image.memory.path());
+        for folder in [self.folder.as_path()].into_iter().chain(memory) {
+            let _ = output(Command::new("umount").arg("-l").arg(folder));
+        }
     }
 }

@@ -42,8 +42,8 @@ pub(super) fn grid(results: &Results) -> String {
         let y = HEAD + HEIGHT * row;
         let _ = writeln!(out, "<text x=\"0\" y=\"{}\">{}</text>", y + 17, kind.name);
         for (column, trial) in TRIALS.iter().enumerate() {
-            let cells = result.trials.get(trial.id).map(Vec::as_slice).unwrap_or_default();
-            let (class, words) = look(cells);
+            let rounds = result.trials.get(trial.id).map(|trial| trial.rounds.as_slice());
+            let (class, words) = look(rounds.unwrap_or_default());
             let x = NAME + WIDTH * column;
             let _ = writeln!(
                 out,
@@ -62,11 +62,11 @@ pub(super) fn grid(results: &Results) -> String {
 /// The class and the words of a cell.
 fn look(rounds: &[Cell]) -> (&'static str, String) {
     let Some(cell) = worst(rounds) else { return ("none", "–".to_owned()) };
-    if cell.is_complete() {
-        return ("true", "true".to_owned());
-    }
     if cell.unconcerned.is_some() {
         return ("none", "–".to_owned());
+    }
+    if cell.is_complete() {
+        return ("true", "true".to_owned());
     }
     if cell.failure.is_some() {
         return ("wrong", "failed".to_owned());

@@ -6,6 +6,7 @@ mod disk;
 mod grid;
 mod history;
 mod page;
+mod processes;
 mod results;
 mod stores;
 mod trials;
@@ -16,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 
 use base::Seed;
 
-use self::results::{Results, StoreResult};
+use self::results::{Results, StoreResult, TrialResult};
 use self::stores::{STORES, StoreKind};
 use self::trials::{TRIALS, Trial};
 use crate::options::one_of;
@@ -58,6 +59,9 @@ impl Command {
         let mut results: Results = pages::load(&numbers)?;
         let stop = stage::signals::install().map_err(|error| error.to_string())?;
         if !self.page {
+            if let Err(why) = disk::own_mounts() {
+                say(&format!("Without full disks and power cuts: {why}"));
+            }
             for store in STORES.iter().filter(|store| self.wants(store)) {
                 let result = results.stores.entry(store.name.to_owned()).or_default();
                 self.measure(store, result, &stop)?;
@@ -79,10 +83,6 @@ impl Command {
         result: &mut StoreResult,
         stop: &AtomicBool,
     ) -> Result<(), String> {
-        result.date = pages::now();
-        result.machine = pages::machine();
-        result.seed = self.seed.0;
-        result.note.clone_from(&self.note);
         let Some(version) = (store.version)() else {
             say(&format!("{}: not installed ({})", store.name, store.install));
             result.missing = Some(store.install.to_owned());
@@ -93,13 +93,16 @@ impl Command {
             if !self.only.is_empty() && self.only.iter().all(|wanted| wanted.id != trial.id) {
                 continue;
             }
-            let mut cells = Vec::new();
+            let date = pages::now();
+            let mut rounds = Vec::new();
             for round in 1..=self.rounds {
                 let cell = turn::turn(store, trial, self.seed.derive(trial.id, round), stop)?;
                 say(&format!("{}, {}, round {round}: {}", store.name, trial.id, cell.words()));
-                cells.push(cell);
+                rounds.push(cell);
             }
-            result.trials.insert(trial.id.to_owned(), cells);
+            let (machine, note, seed) = (pages::machine(), self.note.clone(), self.seed.0);
+            let trial_result = TrialResult { date, machine, note, seed, rounds };
+            result.trials.insert(trial.id.to_owned(), trial_result);
         }
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! docs/truth-stores.md.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use base::format_count;
 
 use super::causes::cause;
-use super::results::{Cell, Results, StoreResult, worst};
-use super::stores::{STORES, StoreKind};
+use super::results::{Cell, Results, StoreResult, TrialResult, worst};
+use super::stores::{STORES, StoreKind, Times};
 use super::trials::{TRIALS, Trial};
 
 /// What the page says before its tables.
@@ -24,9 +25,26 @@ The same counts and rates, whose totals are known, are sent to several stores, e
 - **true**: every total is that of what happened, to less than one count.
 - **refused**: some messages were refused by an error, which the sender sees; every total is that of the others.
 - **A difference**: a total is not that of the messages that were acknowledged, or that were sent, if the protocol acknowledges nothing. The picture has the difference of all totals together; in the tables, such a total is bold.
+- StatsD keeps no time of a message but that of its arrival, so the only total that is compared is that of everything. Prometheus by scrape reads a counter when it wants to, so only the live trial can be made.
 - *moved*: of an hour's total, some is in another hour.
 - Below each table stands why, with the place in documents or source where one is named; otherwise it is concluded from the figures.
 
+";
+
+/// What it says before the prices.
+const PRICES: &str = "\
+## Price
+
+What exactness costs: the counts of [the third trial](#counts), one message in each request. The CPU time is that of all processes of the store from its start up to the moment at which everything can be read, without its start and without the client; the bytes are what its files take of the disk more than those of an empty store. RRDtool's files have their full size from the beginning. Of messages that are sent in batches, [series-performance.md](series-performance.md) has the speed.
+
+";
+
+/// What it says of stores that are not measured.
+const ABSENT: &str = "
+Not measured, because they are neither in Debian nor in a registry of packages that was at hand:
+
+- InfluxDB 2 and 3: `apt-get install influxdb2`, or `influxdb3-core`, from InfluxData's own repository.
+- TimescaleDB: `apt-get install timescaledb-2-postgresql-15` from its own repository.
 ";
 
 /// The page of these results.
@@ -37,7 +55,9 @@ pub(super) fn page(results: &Results) -> String {
             let _ = writeln!(out, "## {}\n\n{}", capital(trial.title), details(results, trial));
         }
     }
+    let _ = writeln!(out, "{PRICES}{}", prices(results));
     let _ = writeln!(out, "## The stores\n\n{}", stores(results));
+    out += ABSENT;
     out.trim_end().to_owned() + "\n"
 }
 
@@ -60,17 +80,24 @@ fn details(results: &Results, trial: &Trial) -> String {
     );
     let mut remarks = Vec::new();
     for (kind, result) in measured(results) {
-        let Some(cells) = result.trials.get(trial.id) else { continue };
-        if let Some(why) = cells.iter().find_map(|cell| cell.unconcerned.as_ref()) {
-            remarks.push(format!("- {}: not tried, because {why}.", kind.name));
+        let Some(TrialResult { rounds, .. }) = result.trials.get(trial.id) else { continue };
+        if let Some(why) = rounds.iter().find_map(|cell| cell.unconcerned.as_ref()) {
+            // Of those that can only be read live, the table of stores says so once.
+            if kind.times == Times::Message {
+                remarks.push(format!("- {}: not tried, because {why}.", kind.name));
+            }
             continue;
         }
-        let Some(cell) = worst(cells) else { continue };
+        let Some(cell) = worst(rounds) else { continue };
         let acknowledged = cell.acknowledged.map_or_else(|| "–".to_owned(), format_count);
-        let right = cells.iter().filter(|cell| cell.is_right()).count();
+        let wrong_slots = match cell.slots {
+            0 => "–".to_owned(),
+            slots => format!("{} of {}", format_count(cell.wrong_slots), format_count(slots)),
+        };
+        let right = rounds.iter().filter(|cell| cell.is_right()).count();
         let _ = writeln!(
             out,
-            "| {} | {} | {acknowledged} | {} | {} | {} | {} | {} | {} of {} | {} of {} | {right} of {} |",
+            "| {} | {} | {acknowledged} | {} | {} | {} | {} | {} | {} of {} | {wrong_slots} | {right} of {} |",
             kind.name,
             format_count(cell.messages),
             format_count(cell.refused),
@@ -80,9 +107,7 @@ fn details(results: &Results, trial: &Trial) -> String {
             marked(cell, &amount(cell.reported)),
             cell.wrong_totals,
             cell.totals,
-            format_count(cell.wrong_slots),
-            format_count(cell.slots),
-            cells.len(),
+            rounds.len(),
         );
         if !cell.is_complete() {
             remarks.push(format!("- {}: {}", kind.name, remark(kind, trial, cell)));
@@ -118,24 +143,55 @@ fn stores(results: &Results) -> String {
             let _ = writeln!(out, "\n{name} was not measured; `{command}` installs it.");
         }
     }
-    let machines: std::collections::BTreeSet<String> = measured(results)
-        .map(|(_, result)| {
-            let note = result.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
-            format!("{} on {}, seed {}{note}", &result.date[..10], result.machine, result.seed)
-        })
-        .collect();
-    for machine in machines {
-        let _ = writeln!(out, "\nMeasured {machine}.");
+    let mut conditions: BTreeMap<String, usize> = BTreeMap::new();
+    for trial in measured(results).flat_map(|(_, result)| result.trials.values()) {
+        let TrialResult { date, machine, note, seed, .. } = trial;
+        let note = note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
+        *conditions
+            .entry(format!("{} on {machine}, seed {seed}{note}", &date[..10]))
+            .or_default() += 1;
+    }
+    for (measured, cells) in conditions {
+        let _ = writeln!(out, "\n{cells} cells of the picture were measured {measured}.");
     }
     out
+}
+
+/// What it costs to keep the counts.
+fn prices(results: &Results) -> String {
+    let mut out =
+        String::from("| store | CPU time per message | bytes per slot |\n| --- | ---: | ---: |\n");
+    for (kind, result) in measured(results) {
+        let Some(trial) = result.trials.get(PRICED) else { continue };
+        let prices = || trial.rounds.iter().filter_map(|cell| Some((cell, cell.price?)));
+        let per_message = prices().map(|(cell, price)| 1e6 * price.cpu_s / cell.messages as f64);
+        let per_slot = prices().map(|(_, price)| price.bytes as f64 / FILLED_SLOTS);
+        if let (Some(cpu_us), Some(bytes)) = (median(per_message), median(per_slot)) {
+            let bytes = format_count(bytes.round() as u64);
+            let _ = writeln!(out, "| {} | {cpu_us:.0} µs | {bytes} |", kind.name);
+        }
+    }
+    out
+}
+
+/// The trial of whose messages the price is told, and the slots that it fills: two hours of two series.
+const PRICED: &str = "counts";
+const FILLED_SLOTS: f64 = 1_440.0;
+
+/// The middle one.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 impl Cell {
     /// The result in a few words.
     pub(super) fn words(&self) -> String {
-        match &self.failure {
-            Some(failure) => format!("failed: {failure}"),
-            None => format!(
+        match (&self.failure, &self.unconcerned) {
+            (Some(failure), _) => format!("failed: {failure}"),
+            (None, Some(why)) => format!("not tried: {why}"),
+            (None, None) => format!(
                 "{} of {} (taken {}, stored {}), {} of {} totals and {} of {} slots wrong, {} refused",
                 amount(self.reported),
                 amount(self.truth),

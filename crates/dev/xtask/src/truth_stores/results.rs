@@ -14,21 +14,26 @@ pub(super) struct Results {
 /// What became of a store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoreResult {
+    pub(super) version: String,
+    /// Why it could not be had.
+    pub(super) missing: Option<String>,
+    /// By the trial's name.
+    pub(super) trials: BTreeMap<String, TrialResult>,
+}
+
+/// A trial of a store, in several rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct TrialResult {
     /// When it began, RFC 3339.
     pub(super) date: String,
     pub(super) machine: String,
     /// The caller's remark on the circumstances.
-    #[serde(default)]
     pub(super) note: Option<String>,
     pub(super) seed: u64,
-    pub(super) version: String,
-    /// Why it could not be had.
-    pub(super) missing: Option<String>,
-    /// By the trial's name, in the order of rounds.
-    pub(super) trials: BTreeMap<String, Vec<Cell>>,
+    pub(super) rounds: Vec<Cell>,
 }
 
-/// A trial of a store.
+/// A round of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cell {
     /// Messages to be sent, repetitions included.
@@ -59,6 +64,18 @@ pub(super) struct Cell {
     pub(super) wrong_slots: u64,
     /// Why there are no figures: the store failed.
     pub(super) failure: Option<String>,
+    /// If nothing disturbed it.
+    #[serde(default)]
+    pub(super) price: Option<Price>,
+}
+
+/// What it costs to keep something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Price {
+    /// CPU time of the store, in seconds.
+    pub(super) cpu_s: f64,
+    /// What its files take of the disk.
+    pub(super) bytes: i64,
 }
 
 impl Cell {

@@ -24,6 +24,8 @@ pub(super) enum Disturbance {
     Kills,
     /// After a quarter of the messages, the disk is full for ten seconds.
     FullDisk,
+    /// The power fails at random moments within five seconds of each other.
+    PowerCuts,
     /// One message in [`CUT_EVERY`] is begun first, and its connection closed in the middle.
     Cuts,
 }
@@ -41,6 +43,8 @@ pub(super) struct Trial {
     pub(super) what: &'static str,
     pub(super) quantity: Quantity,
     pub(super) disturbance: Disturbance,
+    /// Whether each message is sent when its interval ends.
+    pub(super) is_live: bool,
     script: fn(i64, &mut Rng) -> Script,
 }
 
@@ -56,14 +60,23 @@ pub(super) struct Script {
 }
 
 impl Trial {
-    /// Draws the trial. Its last hour ended within the hour before `now_s`.
+    /// Draws the trial. Its last hour ended within the hour before `now_s`; that of a live one begins
+    /// soon.
     pub(super) fn draw(&self, now_s: i64, rng: &mut Rng) -> Script {
-        (self.script)(now_s - now_s % HOUR_S, rng)
+        let end_s = match self.is_live {
+            true => now_s - now_s % SLOT_S + LIVE_IN_S + LIVE_S,
+            false => now_s - now_s % HOUR_S,
+        };
+        (self.script)(end_s, rng)
     }
 }
 
+/// How long a live trial takes, and after which time it begins.
+const LIVE_S: i64 = 60;
+const LIVE_IN_S: i64 = 20;
+
 /// All trials, in the order of the page.
-pub(super) static TRIALS: [Trial; 16] = [
+pub(super) static TRIALS: [Trial; 18] = [
     Trial {
         quantity: Quantity::Rate,
         script: published,
@@ -79,6 +92,15 @@ pub(super) static TRIALS: [Trial; 16] = [
         ..trial("rates", "rates", "rates that change after 1 to 8 s, also within a slot")
     },
     trial("counts", "counts", "counts over 1 to 8 s, none of which lies in two slots"),
+    Trial {
+        is_live: true,
+        script: |end_s, rng| {
+            let time_s = (end_s - LIVE_S, end_s);
+            let script = Script::in_order(&[time_s], PLAIN, rng);
+            Script { asked_s: vec![time_s], ..script }
+        },
+        ..trial("live", "live", "counts of a minute, each sent when its interval ends")
+    },
     Trial {
         script: |end_s, rng| in_order(end_s, Shape { crosses_slots: true, ..PLAIN }, rng),
         ..trial(
@@ -178,6 +200,14 @@ pub(super) static TRIALS: [Trial; 16] = [
         )
     },
     Trial {
+        disturbance: Disturbance::PowerCuts,
+        ..trial(
+            "power",
+            "power cut",
+            "every 5 s, the power fails between two messages: all processes end, and what the kernel has not yet written to the disk is gone, but for what was there before the first message; the disk itself keeps what it got",
+        )
+    },
+    Trial {
         disturbance: Disturbance::FullDisk,
         ..trial(
             "full-disk",
@@ -198,6 +228,7 @@ const fn trial(id: &'static str, title: &'static str, what: &'static str) -> Tri
         what,
         quantity: Quantity::Count,
         disturbance: Disturbance::None,
+        is_live: false,
         script: |end_s, rng| in_order(end_s, PLAIN, rng),
     }
 }

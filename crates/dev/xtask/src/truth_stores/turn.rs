@@ -1,7 +1,10 @@
 //! A trial of a store.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,15 +13,20 @@ use base::{Rng, Seed};
 use rand::RngExt as _;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::disk::SmallDisk;
+use super::disk::Disk;
 use super::history::{Message, SERIES, SLOT_S, total};
-use super::results::Cell;
-use super::stores::{AskedTime, Reply, Store, StoreKind};
+use super::processes;
+use super::results::{Cell, Price};
+use super::stores::{AskedTime, Reply, Store, StoreKind, Times};
 use super::trials::{CUT_EVERY, Disturbance, Trial};
+use crate::process::output;
 
 /// The longest time between two kills, and how long the messages of a disturbed trial take at least.
 const KILL_EVERY: Duration = Duration::from_secs(2);
 const DISTURBED: Duration = Duration::from_secs(20);
+
+/// The longest time between two power cuts.
+const CUT_POWER_EVERY: Duration = Duration::from_secs(5);
 
 /// How often a message is sent until the store counts as failed, and the pause after each attempt.
 const ATTEMPTS: u32 = 300;
@@ -37,29 +45,41 @@ pub(super) fn turn(
     seed: Seed,
     stop: &AtomicBool,
 ) -> Result<Cell, String> {
+    if let (Times::Reading(why), false) = (kind.times, trial.is_live) {
+        return Ok(Cell { unconcerned: Some(why.to_owned()), ..Cell::default() });
+    }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let mut rng = seed.rng(trial.id);
-    let script = trial.draw(now.as_secs() as i64, &mut rng);
+    let mut script = trial.draw(now.as_secs() as i64, &mut rng);
+    if kind.times == Times::Arrival {
+        script.asked_s = vec![(0, i64::MAX)];
+    }
     let truth = all(&script.happened, &script.asked_s);
     let cell = Cell { messages: script.sent.len() as u64, truth, ..Cell::default() };
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let disk = match trial.disturbance {
-        Disturbance::FullDisk => match small_disk(kind, folder.path()) {
-            Ok(disk) => Some(disk),
-            Err(why) => return Ok(Cell { unconcerned: Some(why), ..cell }),
-        },
-        _ => None,
+    let disk = match disk(trial, folder.path()) {
+        Ok(disk) => disk,
+        Err(why) => return Ok(Cell { unconcerned: Some(why), ..cell }),
     };
+    // PostgreSQL runs as a user of its own.
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777))
+        .map_err(|error| error.to_string())?;
     let opened = (kind.open)(folder.path(), trial.quantity);
     let mut store = match opened.and_then(|mut store| store.start().map(|()| store)) {
         Ok(store) => store,
         Err(why) => return Ok(Cell { failure: Some(why), ..cell }),
     };
+    if trial.disturbance == Disturbance::PowerCuts {
+        // What belongs to the start was written long ago.
+        output(Command::new("sync").arg("-f").arg(folder.path()))?;
+    }
+    let before = price(folder.path())?;
     let answers = Answers::default();
-    let (store_here, disk) = (store.as_mut(), disk.as_ref());
+    let store_here = store.as_mut();
     let mut sender = Sender { store: store_here, trial, disk, rng, cell, answers, stop };
     let sent = sender.send_all(&script.sent);
-    let Sender { mut cell, answers, .. } = sender;
+    // The disk stays until the store has ended.
+    let Sender { mut cell, answers, disk: _disk, .. } = sender;
     if stop.load(Ordering::Relaxed) {
         return Err("stopped".to_owned());
     }
@@ -69,21 +89,37 @@ pub(super) fn turn(
     let mut taken = script.happened;
     taken.retain(|message| !answers.refused.contains(&message.id));
     cell.taken = all(&taken, &script.asked_s);
-    let compared = sent
-        .and_then(|()| store.finish())
-        .and_then(|()| compare(store.as_mut(), &taken, &script.asked_s, &mut cell));
+    let finished = sent.and_then(|()| store.finish());
+    if trial.disturbance == Disturbance::None {
+        let after = price(folder.path())?;
+        cell.price =
+            Some(Price { cpu_s: after.cpu_s - before.cpu_s, bytes: after.bytes - before.bytes });
+    }
+    let compared =
+        finished.and_then(|()| compare(store.as_mut(), kind, &taken, &script.asked_s, &mut cell));
     // The folder is another one each time.
     let place = folder.path().display().to_string();
     cell.failure = compared.err().map(|why| why.replace(&place, "…"));
     Ok(cell)
 }
 
-/// A disk for all files of a store, or why there is none.
-fn small_disk(kind: &StoreKind, folder: &Path) -> Result<SmallDisk, String> {
-    match kind.is_in_folder {
-        true => SmallDisk::mount(folder),
-        false => Err("its files are not in a folder of the trial".to_owned()),
+/// The disk for all files of a store, if the trial takes one, or why there is none.
+fn disk(trial: &Trial, folder: &Path) -> Result<Option<Disk>, String> {
+    match trial.disturbance {
+        Disturbance::FullDisk => Disk::small(folder).map(Some),
+        Disturbance::PowerCuts => Disk::with_power(folder).map(Some),
+        _ => Ok(None),
     }
+}
+
+/// What all stores have cost so far, and what is in the folder of this one.
+fn price(folder: &Path) -> Result<Price, String> {
+    // Files may vanish meanwhile.
+    let listed =
+        output(Command::new("sh").args(["-c", "du -s --block-size=1 \"$0\" || true"]).arg(folder))?;
+    let bytes = listed.split_whitespace().next().and_then(|bytes| bytes.parse().ok());
+    let bytes = bytes.ok_or_else(|| format!("du: {listed}"))?;
+    Ok(Price { cpu_s: processes::cpu()?.as_secs_f64(), bytes })
 }
 
 /// The total of all series in these times.
@@ -124,7 +160,7 @@ impl Answers {
 struct Sender<'t> {
     store: &'t mut dyn Store,
     trial: &'t Trial,
-    disk: Option<&'t SmallDisk>,
+    disk: Option<Disk>,
     rng: Rng,
     cell: Cell,
     answers: Answers,
@@ -138,14 +174,21 @@ impl Sender<'_> {
             Disturbance::None | Disturbance::Cuts => Duration::ZERO,
             _ => DISTURBED / messages.len() as u32,
         };
-        let mut next_kill = Instant::now() + KILL_EVERY.mul_f64(self.rng.random());
+        let every = match self.trial.disturbance {
+            Disturbance::PowerCuts => CUT_POWER_EVERY,
+            _ => KILL_EVERY,
+        };
+        let mut next_kill = Instant::now() + every.mul_f64(self.rng.random());
         for (place, message) in messages.iter().enumerate() {
             thread::sleep(pause);
+            if self.trial.is_live {
+                self.wait_until(message.end_s);
+            }
             if self.stop.load(Ordering::Relaxed) {
                 return Err("stopped".to_owned());
             }
             let mut killer = None;
-            match (self.trial.disturbance, self.disk) {
+            match (self.trial.disturbance, self.disk.as_mut()) {
                 (Disturbance::Cuts, _) if place % CUT_EVERY == CUT_EVERY / 2 => {
                     let is_cut = self.store.cut(message)?;
                     self.cell.unconcerned = (!is_cut).then(|| "its client has no connection, or one whose protocol knows where a message ends".to_owned());
@@ -157,8 +200,14 @@ impl Sender<'_> {
                 (Disturbance::Kills, _) if Instant::now() >= next_kill => {
                     killer = kill_soon(self.store, &mut self.rng);
                     self.cell.kills += 1;
-                    let wait = KILL_EVERY.mul_f64(self.rng.random_range(0.5..1.0));
-                    next_kill = Instant::now() + wait;
+                    next_kill = Instant::now() + every.mul_f64(self.rng.random_range(0.5..1.0));
+                }
+                (Disturbance::PowerCuts, Some(disk)) if Instant::now() >= next_kill => {
+                    let all = processes::suspend()?;
+                    disk.cut_power(|| processes::kill(&all))?;
+                    self.cell.kills += 1;
+                    self.store.start()?;
+                    next_kill = Instant::now() + every.mul_f64(self.rng.random_range(0.5..1.0));
                 }
                 (Disturbance::FullDisk, Some(disk)) if place == messages.len() / 4 => {
                     disk.fill(FULL)?;
@@ -176,6 +225,16 @@ impl Sender<'_> {
         Ok(())
     }
 
+    /// Waits until this time, in seconds since 1970, or until it is stopped.
+    fn wait_until(&self, at_s: i64) {
+        let at = UNIX_EPOCH + Duration::from_secs(at_s.unsigned_abs());
+        while !self.stop.load(Ordering::Relaxed)
+            && let Ok(wait) = at.duration_since(SystemTime::now())
+        {
+            thread::sleep(wait.min(Duration::from_millis(100)));
+        }
+    }
+
     /// Sends a message until there is an answer, also after a refusal while the disk is full. Only a
     /// store that is killed, or whose disk is full, may leave one without.
     fn send(&mut self, message: &Message) -> Result<Reply, String> {
@@ -183,7 +242,7 @@ impl Sender<'_> {
         let is_repeated = |sent: &Result<Reply, String>| {
             let is_refused = matches!(sent, Ok(Reply::Refused(_)));
             match disturbance {
-                Disturbance::Kills => sent.is_err(),
+                Disturbance::Kills | Disturbance::PowerCuts => sent.is_err(),
                 Disturbance::FullDisk => sent.is_err() || is_refused,
                 _ => false,
             }
@@ -247,6 +306,7 @@ impl Cell {
 /// Compares totals and slots with those of the messages that the store took.
 fn compare(
     store: &mut dyn Store,
+    kind: &StoreKind,
     taken: &[Message],
     asked_s: &[(i64, i64)],
     cell: &mut Cell,
@@ -260,6 +320,9 @@ fn compare(
             cell.totals += 1;
             let truth = total(taken, series, from_s, to_s);
             cell.wrong_totals += u64::from((reported - truth).abs() >= TOLERANCE);
+            if kind.times == Times::Arrival {
+                continue;
+            }
             for slot_s in (from_s..to_s).step_by(SLOT_S as usize) {
                 let truth = total(taken, series, slot_s, slot_s + SLOT_S);
                 let found = slots.get(&slot_s).copied().unwrap_or(0.0);

@@ -1,6 +1,6 @@
 //! carbon-cache and go-carbon with whisper files: a line for each message.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
+use super::{
+    AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, Times, name, version_of,
+};
 use crate::carbon::{carbon_config, go_carbon_config};
 use crate::process::{comes_true, output};
 use crate::server::Server;
@@ -21,21 +23,24 @@ pub(super) const CARBON: StoreKind = StoreKind {
     settings: "`retentions = 10s:2d,1h:60d`; `aggregationMethod = sum` for counts, `average` for rates; `xFilesFactor = 0`; no limits on updates and new files",
     query: "the sum of the archives of hours, as `whisper-fetch` shows them",
     install: "apt-get install graphite-carbon",
-    is_in_folder: true,
+    times: Times::Message,
     // It does not say its version itself.
     version: || {
         version_of("dpkg-query", &["-W", "-f", "${Package} ${Version}\n", "graphite-carbon"])
     },
-    open: |folder, quantity| {
-        Carbon::open(folder, quantity, Signal::TERM, carbon_config, |folder, config| {
-            let mut command = Command::new("carbon-cache");
-            command.arg(format!("--config={}", config.display()));
-            command.arg(format!("--pidfile={}", folder.join("pid").display()));
-            command.arg(format!("--logdir={}", folder.display())).args(["--nodaemon", "start"]);
-            command
-        })
-    },
+    open: |folder, quantity| Ok(Box::new(carbon_cache(folder, quantity)?)),
 };
+
+/// carbon-cache, not started.
+pub(super) fn carbon_cache(folder: &Path, quantity: Quantity) -> Result<Carbon, String> {
+    Carbon::open(folder, quantity, Signal::TERM, carbon_config, |folder, config| {
+        let mut command = Command::new("carbon-cache");
+        command.arg(format!("--config={}", config.display()));
+        command.arg(format!("--pidfile={}", folder.join("pid").display()));
+        command.arg(format!("--logdir={}", folder.display())).args(["--nodaemon", "start"]);
+        command
+    })
+}
 
 pub(super) const GO_CARBON: StoreKind = StoreKind {
     name: "Graphite, go-carbon",
@@ -44,11 +49,12 @@ pub(super) const GO_CARBON: StoreKind = StoreKind {
     version: || version_of("go-carbon", &["-version"]),
     open: |folder, quantity| {
         // By this signal it writes what it holds to files, from which it restores it.
-        Carbon::open(folder, quantity, Signal::USR2, go_carbon_config, |_, config| {
+        let carbon = Carbon::open(folder, quantity, Signal::USR2, go_carbon_config, |_, config| {
             let mut command = Command::new("go-carbon");
             command.arg("-config").arg(config);
             command
-        })
+        });
+        Ok(Box::new(carbon?))
     },
     ..CARBON
 };
@@ -69,13 +75,13 @@ const LOOK: Duration = Duration::from_millis(300);
 const ALIKE: u32 = 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Carbon {
-    server: Server,
+pub(super) struct Carbon {
+    pub(super) server: Server,
     stream: Option<TcpStream>,
-    data: PathBuf,
+    pub(super) data: PathBuf,
     quantity: Quantity,
-    /// Series and senders that were sent.
-    begun: BTreeSet<(usize, usize)>,
+    /// By series and sender.
+    pub(super) files: BTreeMap<(usize, usize), PathBuf>,
 }
 
 impl Carbon {
@@ -86,7 +92,7 @@ impl Carbon {
         stop_by: Signal,
         config: fn(&Path, u16) -> String,
         command: fn(&Path, &Path) -> Command,
-    ) -> Result<Box<dyn Store>, String> {
+    ) -> Result<Carbon, String> {
         let method = match quantity {
             Quantity::Count => "sum",
             Quantity::Rate => "average",
@@ -105,19 +111,15 @@ impl Carbon {
             .and_then(|()| std::fs::write(folder.join("storage-schemas.conf"), schema))
             .and_then(|()| std::fs::write(folder.join("storage-aggregation.conf"), aggregation))
             .map_err(|error| error.to_string())?;
-        let begun = BTreeSet::new();
-        Ok(Box::new(Carbon { server, stream: None, data, quantity, begun }))
-    }
-
-    fn path(&self, series: usize, sender: usize) -> PathBuf {
-        self.data.join(name(series)).join(format!("s{sender}.wsp"))
+        Ok(Carbon { server, stream: None, data, quantity, files: BTreeMap::new() })
     }
 
     fn line(&mut self, message: &Message) -> String {
         let Message { series, slot_sum, .. } = *message;
         // A correction overwrites the slot.
         let sender = if message.corrects { 0 } else { message.sender };
-        self.begun.insert((series, sender));
+        let file = self.data.join(name(series)).join(format!("s{sender}.wsp"));
+        self.files.insert((series, sender), file);
         let value = match self.quantity {
             Quantity::Count => slot_sum as f64,
             Quantity::Rate => message.rate(),
@@ -129,9 +131,8 @@ impl Carbon {
     fn archive(&self, step_s: i64, asked: AskedTime) -> Result<Slots, String> {
         let AskedTime { series, from_s, to_s } = asked;
         let mut slots = BTreeMap::new();
-        let senders = self.begun.iter().filter(|(begun, _)| *begun == series);
-        let files = senders.map(|(_, sender)| self.path(series, *sender));
-        for file in files.filter(|file| file.exists()) {
+        let files = self.files.iter().filter(|((of, _), file)| *of == series && file.exists());
+        for (_, file) in files {
             let mut command = Command::new("/usr/bin/python3");
             command.args(["-c", FETCH]).arg(file);
             command.args([step_s, from_s, to_s].map(|number| number.to_string()));
@@ -190,8 +191,7 @@ impl Store for Carbon {
         // Nothing says when everything is in the files.
         let (mut before, mut alike) = (Vec::new(), 0);
         let is_settled = comes_true(PATIENCE, LOOK, || {
-            let files = self.begun.iter().map(|(series, sender)| self.path(*series, *sender));
-            let now: Vec<_> = files.map(|path| std::fs::read(path).ok()).collect();
+            let now: Vec<_> = self.files.values().map(|file| std::fs::read(file).ok()).collect();
             alike = if before == now { alike + 1 } else { 0 };
             before = now;
             alike == ALIKE

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
+use super::{
+    AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, Times, name, version_of,
+};
 use crate::http::{self, Request, escaped};
 use crate::server::{Server, influxdb};
 use crate::truth_stores::history::SLOT_S;
@@ -13,7 +15,7 @@ pub(super) const INFLUX: StoreKind = StoreKind {
     settings: "the defaults (each write is synced: `wal-fsync-delay = \"0s\"`)",
     query: "`SELECT sum(value)`, of rates `SELECT integral(value)`",
     install: "apt-get install influxdb",
-    is_in_folder: true,
+    times: Times::Message,
     version: || version_of("influxd", &["version"]),
     open: |folder, quantity| Ok(Box::new(Influx { server: influxdb(folder)?, quantity })),
 };

@@ -1,12 +1,15 @@
 //! The stores, each by the protocol and with the settings that its documents recommend for counts.
 
 mod carbon;
-mod duckdb;
+mod embedded;
 mod influx;
 mod ours;
 mod pipe;
 mod prometheus;
+mod questdb;
 mod rrdtool;
+mod scraped;
+mod statsd;
 mod upsert;
 
 use std::collections::BTreeMap;
@@ -93,27 +96,42 @@ pub(super) struct StoreKind {
     pub(super) query: &'static str,
     /// How to get it.
     pub(super) install: &'static str,
-    /// Whether all its files are in the folder that it gets.
-    pub(super) is_in_folder: bool,
+    /// What the times of its points are.
+    pub(super) times: Times,
     /// Its version; `None` if it is not there.
     pub(super) version: fn() -> Option<String>,
-    /// A fresh store in an empty folder, not started.
+    /// A fresh store, all of whose files are in an empty folder, not started.
     pub(super) open: OpenStore,
 }
 
+/// What the times of a store's points are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Times {
+    /// Those that messages have.
+    Message,
+    /// Those of their arrival, so the only total that can be known is that of everything.
+    Arrival,
+    /// Those at which it reads a counter, and why other trials than live ones cannot be made.
+    Reading(&'static str),
+}
+
 /// All stores, in the order of the page.
-pub(super) static STORES: [StoreKind; 11] = [
+pub(super) static STORES: [StoreKind; 15] = [
     ours::SQLITE,
     ours::POSTGRES,
     rrdtool::FILES,
     rrdtool::CACHED,
     carbon::CARBON,
     carbon::GO_CARBON,
+    statsd::STATSD,
     influx::INFLUX,
     prometheus::PROMETHEUS,
+    scraped::SCRAPED,
     prometheus::VICTORIA,
+    questdb::QUESTDB,
     upsert::UPSERT,
-    duckdb::DUCKDB,
+    embedded::DUCKDB,
+    embedded::CHDB,
 ];
 
 /// The name of a series in every store.

@@ -6,7 +6,9 @@ use std::process::Command;
 use proofs::daemon::Daemon;
 use throwaway::Throwaway;
 
-use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
+use super::{
+    AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, Times, name, version_of,
+};
 use crate::binary;
 use crate::http::Request;
 use crate::process::output;
@@ -17,16 +19,15 @@ pub(super) const SQLITE: StoreKind = StoreKind {
     settings: "the defaults",
     query: "`SELECT sum(total) FROM every_1h`",
     install: "this repository",
-    is_in_folder: true,
+    times: Times::Message,
     version,
     open: |folder, quantity| Ok(Box::new(Ours::new(folder, quantity, None))),
 };
 
 pub(super) const POSTGRES: StoreKind = StoreKind {
     name: "tachograph, PostgreSQL",
-    is_in_folder: false,
     open: |folder, quantity| {
-        let server = Throwaway::start(&[]).map_err(|error| error.to_string())?;
+        let server = Throwaway::start_in(folder, &[]).map_err(|error| error.to_string())?;
         Ok(Box::new(Ours::new(folder, quantity, Some(server))))
     },
     ..SQLITE
@@ -89,6 +90,11 @@ impl Ours {
 
 impl Store for Ours {
     fn start(&mut self) -> Result<(), String> {
+        if let Some(database) = &mut self.database
+            && !database.has_guard()
+        {
+            database.resume().map_err(|error| error.to_string())?;
+        }
         // A daemon that was killed is not asked: its successor finds the journal.
         if self.daemon.as_mut().is_some_and(Daemon::is_running) {
             return Ok(());

@@ -7,7 +7,9 @@ use std::process::Command;
 use prost::Message as _;
 use serde_json::Value;
 
-use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
+use super::{
+    AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, Times, name, version_of,
+};
 use crate::http::{self, Request, escaped};
 use crate::process::output;
 use crate::server::{Server, victoria_metrics};
@@ -20,9 +22,12 @@ pub(super) const PROMETHEUS: StoreKind = StoreKind {
     settings: "`--web.enable-remote-write-receiver`, `out_of_order_time_window: 2d`",
     query: "`sum(increase(…[1h]))` at the end of the hour, of rates `sum(avg_over_time(…[1h])) * 3600`",
     install: "apt-get install prometheus",
-    is_in_folder: true,
+    times: Times::Message,
     version: || version_of("prometheus", &["--version"]),
-    open: |folder, quantity| Ok(remote(prometheus(folder)?, quantity, false)),
+    open: |folder, quantity| {
+        let config = "storage:\n  tsdb:\n    out_of_order_time_window: 2d\n";
+        Ok(Box::new(Remote { server: prometheus(folder, config)?, quantity, is_victoria: false }))
+    },
 };
 
 pub(super) const VICTORIA: StoreKind = StoreKind {
@@ -43,15 +48,15 @@ pub(super) const VICTORIA: StoreKind = StoreKind {
         // Queries of the recent past otherwise wait for samples that may still come.
         let options = ["-search.latencyOffset=0".to_owned()];
         let server = victoria_metrics(&folder.join("data"), &options)?;
-        Ok(remote(server, quantity, true))
+        Ok(Box::new(Remote { server, quantity, is_victoria: true }))
     },
     ..PROMETHEUS
 };
 
-fn prometheus(folder: &Path) -> Result<Server, String> {
+/// Prometheus with these lines of configuration, not started.
+pub(super) fn prometheus(folder: &Path, lines: &str) -> Result<Server, String> {
     let config = folder.join("prometheus.yml");
-    std::fs::write(&config, "storage:\n  tsdb:\n    out_of_order_time_window: 2d\n")
-        .map_err(|error| error.to_string())?;
+    std::fs::write(&config, lines).map_err(|error| error.to_string())?;
     let data = folder.join("data");
     Server::new(Some("/-/ready"), move |port| {
         let mut command = Command::new("prometheus");
@@ -63,14 +68,11 @@ fn prometheus(folder: &Path) -> Result<Server, String> {
     })
 }
 
-struct Remote {
-    server: Server,
-    quantity: Quantity,
-    is_victoria: bool,
-}
-
-fn remote(server: Server, quantity: Quantity, is_victoria: bool) -> Box<dyn Store> {
-    Box::new(Remote { server, quantity, is_victoria })
+/// A server that is read by PromQL.
+pub(super) struct Remote {
+    pub(super) server: Server,
+    pub(super) quantity: Quantity,
+    pub(super) is_victoria: bool,
 }
 
 /// The messages of remote write 1.0 (prometheus/prompb/remote.proto).

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::pipe::{Lines, Pipe};
-use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
+use super::{
+    AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, Times, name, version_of,
+};
 use crate::server::Server;
 use crate::truth_stores::history::SLOT_S;
 
@@ -18,7 +20,7 @@ pub(super) const FILES: StoreKind = StoreKind {
     settings: "`DS:value:ABSOLUTE:600:U:U` for counts, `GAUGE` for rates; `RRA:AVERAGE:0.5:1` for two days, `RRA:AVERAGE:0.5:360` for a month",
     query: "`VDEF:total=all,TOTAL` of `rrdtool graph`, where `all` adds up the files by `ADDNAN`",
     install: "apt-get install rrdtool",
-    is_in_folder: true,
+    times: Times::Message,
     version: || version_of("rrdtool", &["--version"]),
     open: |folder, quantity| Ok(Box::new(Files::new(folder, quantity))),
 };
@@ -54,10 +56,10 @@ impl Files {
     /// Creates the file of a message's sender, unless it is there.
     fn create(&mut self, message: &Message) -> Result<(), String> {
         let Message { series, sender, start_s, .. } = *message;
-        if self.begun.contains_key(&(series, sender)) {
+        self.begun.entry((series, sender)).or_insert(start_s);
+        if self.folder.join(file(series, sender)).exists() {
             return Ok(());
         }
-        self.begun.insert((series, sender), start_s);
         let kind = match self.quantity {
             Quantity::Count => "ABSOLUTE",
             Quantity::Rate => "GAUGE",

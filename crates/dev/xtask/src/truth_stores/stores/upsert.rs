@@ -4,7 +4,9 @@
 use postgres::{Client, NoTls};
 use throwaway::Throwaway;
 
-use super::{AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, name, version_of};
+use super::{
+    AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, Times, name, version_of,
+};
 use crate::truth_stores::history::SLOT_S;
 
 pub(super) const UPSERT: StoreKind = StoreKind {
@@ -13,10 +15,10 @@ pub(super) const UPSERT: StoreKind = StoreKind {
     settings: "the defaults (`synchronous_commit = on`)",
     query: "`SELECT sum(total)`",
     install: "apt-get install postgresql",
-    is_in_folder: false,
+    times: Times::Message,
     version: || version_of("psql", &["--version"]),
-    open: |_, _: Quantity| {
-        let server = Throwaway::start(&[]).map_err(|error| error.to_string())?;
+    open: |folder, _: Quantity| {
+        let server = Throwaway::start_in(folder, &[]).map_err(|error| error.to_string())?;
         let mut client = connect(&server)?;
         client.batch_execute(TABLE).map_err(|error| error.to_string())?;
         Ok(Box::new(Upsert { server, client: Some(client) }))

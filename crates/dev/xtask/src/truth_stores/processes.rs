@@ -1,0 +1,51 @@
+//! All processes that this one has started, and those that they have.
+
+use base::Nanos;
+use host::Process;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Their CPU time, also of those that have ended and were waited for.
+pub(super) fn cpu() -> Result<Nanos, String> {
+    let own = std::process::id().cast_signed();
+    let ended = Process::find(own).map(|own| own.children_cpu).unwrap_or_default();
+    let living = living()?;
+    Ok(living.iter().fold(ended, |sum, process| sum + process.cpu + process.children_cpu))
+}
+
+/// Suspends all, also those that are started meanwhile.
+pub(super) fn suspend() -> Result<Vec<Pid>, String> {
+    let mut suspended = Vec::new();
+    loop {
+        let living = living()?;
+        let living: Vec<Pid> =
+            living.iter().filter_map(|living| Pid::from_raw(living.pid)).collect();
+        if living.iter().all(|process| suspended.contains(process)) {
+            return Ok(living);
+        }
+        living.iter().for_each(|process| send(*process, Signal::STOP));
+        suspended = living;
+    }
+}
+
+/// Kills these, and waits until they have ended.
+pub(super) fn kill(all: &[Pid]) {
+    all.iter().for_each(|process| send(*process, Signal::KILL));
+    let is_living = |process: &Pid| {
+        Process::find(process.as_raw_nonzero().get()).is_some_and(|process| !process.is_dead)
+    };
+    while all.iter().any(is_living) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+fn send(process: Pid, signal: Signal) {
+    // It may have ended by itself.
+    let _ = kill_process(process, signal);
+}
+
+fn living() -> Result<Vec<Process>, String> {
+    let mut all = Process::all().map_err(|error| error.to_string())?;
+    let found = Process::descendants(&all, std::process::id().cast_signed());
+    all.retain(|process| found.contains(&process.pid) && !process.is_dead);
+    Ok(all)
+}
