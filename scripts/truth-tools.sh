@@ -62,7 +62,36 @@ apt_tool carbon-cache graphite-carbon
 apt_tool influxd influxdb
 apt_tool prometheus prometheus
 apt_tool sqlite3 sqlite3
+apt_tool mvn maven
+apt_tool npm npm
 # Later versions need a newer Go than Debian's and many others have.
 go_tool victoria-metrics github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics v1.140.0
 # The module proxy may refuse it; its repository has all that `go build -mod=vendor` needs.
 go_tool go-carbon github.com/go-graphite/go-carbon v0.19.1
+
+# QuestDB from Maven, and StatsD from npm, each with a command that starts it.
+questdb_version=9.2.0
+if [ ! -e "$folder/questdb-$questdb_version.jar" ]; then
+  rm -f "$folder/bin/questdb"
+  if attempt questdb mvn -q dependency:copy -Dartifact="org.questdb:questdb:$questdb_version" -DoutputDirectory="$folder"; then
+    cat >"$folder/bin/questdb" <<EOF
+#!/bin/sh
+[ "\$1" = --version ] && echo "QuestDB $questdb_version" && exit
+exec java -p "$folder/questdb-$questdb_version.jar" -m io.questdb/io.questdb.ServerMain "\$@"
+EOF
+    chmod +x "$folder/bin/questdb"
+  fi
+fi
+statsd_version=0.9.0
+if [ ! -e "$folder/statsd-$statsd_version" ]; then
+  rm -f "$folder/bin/statsd"
+  # Without what is optional, which is compiled.
+  if attempt statsd npm install --silent --omit=optional --prefix "$folder/statsd-$statsd_version" "statsd@$statsd_version"; then
+    cat >"$folder/bin/statsd" <<EOF
+#!/bin/sh
+[ "\$1" = --version ] && echo "StatsD $statsd_version" && exit
+exec node "$folder/statsd-$statsd_version/node_modules/statsd/stats.js" "\$@"
+EOF
+    chmod +x "$folder/bin/statsd"
+  fi
+fi

@@ -13,8 +13,11 @@ use tempfile::TempDir;
 
 use crate::process::output;
 
-/// Prometheus allocates 128 MiB at once.
-const SIZE: &str = "400M";
+/// QuestDB allocates 16 MiB for each column and writer, and Prometheus 128 MiB at once.
+const SIZE: &str = "2G";
+
+/// The memory for a disk and its copy, if all of both were written.
+const MEMORY: &str = "4G";
 
 /// How often the image of a disk is copied until nothing was written to it meanwhile.
 const COPIES: u32 = 100;
@@ -73,7 +76,7 @@ impl Disk {
     /// Without the right to mount, or a program that it takes.
     pub(super) fn with_power(folder: &Path) -> Result<Disk, String> {
         let memory = tempfile::tempdir().map_err(|error| error.to_string())?;
-        in_memory(memory.path(), "2G")?;
+        in_memory(memory.path(), MEMORY)?;
         let image = Image { memory, cuts: 0 };
         let disk = Disk { folder: folder.to_owned(), image: Some(image) };
         let Some(image) = &disk.image else { return Ok(disk) };
@@ -102,9 +105,17 @@ impl Disk {
         }))
     }
 
+    /// Writes to it all that the kernel has only in memory.
+    pub(super) fn sync(&self) -> Result<(), String> {
+        output(Command::new("sync").arg("-f").arg(&self.folder)).map(drop)
+    }
+
     /// Copies what has reached the disk, calls `kill` to end all that use it, and mounts the copy: what
     /// was only in the kernel's memory is gone. Nobody may write meanwhile but the kernel.
-    pub(super) fn cut_power(&mut self, kill: impl FnOnce()) -> Result<(), String> {
+    pub(super) fn cut_power(
+        &mut self,
+        kill: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
         let image = self.image.as_mut().ok_or("its power cannot be cut")?;
         let before = image.path();
         image.cuts += 1;
@@ -117,7 +128,7 @@ impl Disk {
             output(copy.arg("--sparse=always").arg(&before).arg(image.path()))?;
             copies += 1;
         }
-        kill();
+        kill()?;
         output(Command::new("umount").arg("-l").arg(&self.folder))?;
         std::fs::remove_file(before).map_err(|error| error.to_string())?;
         image.mount(&self.folder)

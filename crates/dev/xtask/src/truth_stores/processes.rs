@@ -1,8 +1,16 @@
 //! All processes that this one has started, and those that they have.
 
+use std::time::Duration;
+
 use base::Nanos;
 use host::Process;
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::process::comes_true;
+
+/// Timeout of the end of killed processes, and how often to look.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Their CPU time, also of those that have ended and were waited for.
 pub(super) fn cpu() -> Result<Nanos, String> {
@@ -27,14 +35,18 @@ pub(super) fn suspend() -> Result<Vec<Pid>, String> {
     }
 }
 
-/// Kills these, and waits until they have ended.
-pub(super) fn kill(all: &[Pid]) {
+/// Kills these, and waits until they are gone; those that are to be waited for by this process, until
+/// they have ended.
+pub(super) fn kill(all: &[Pid]) -> Result<(), String> {
     all.iter().for_each(|process| send(*process, Signal::KILL));
-    let is_living = |process: &Pid| {
-        Process::find(process.as_raw_nonzero().get()).is_some_and(|process| !process.is_dead)
+    let own = std::process::id().cast_signed();
+    let is_there = |process: &Pid| {
+        let found = Process::find(process.as_raw_nonzero().get());
+        found.is_some_and(|process| !(process.is_dead && process.parent == own))
     };
-    while all.iter().any(is_living) {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+    match comes_true(PATIENCE, LOOK, || !all.iter().any(is_there)) {
+        true => Ok(()),
+        false => Err("a killed process does not end".to_owned()),
     }
 }
 

@@ -24,7 +24,8 @@ pub(super) enum Disturbance {
     Kills,
     /// After a quarter of the messages, the disk is full for ten seconds.
     FullDisk,
-    /// The power fails at random moments within five seconds of each other.
+    /// The power fails at random moments within five seconds of each other, after all that the first
+    /// hundredth of the messages brought is on the disk.
     PowerCuts,
     /// One message in [`CUT_EVERY`] is begun first, and its connection closed in the middle.
     Cuts,
@@ -204,7 +205,7 @@ pub(super) static TRIALS: [Trial; 18] = [
         ..trial(
             "power",
             "power cut",
-            "every 5 s, the power fails between two messages: all processes end, and what the kernel has not yet written to the disk is gone, but for what was there before the first message; the disk itself keeps what it got",
+            "every 5 s, the power fails between two messages: all processes end, and what the kernel has not yet written to the disk is gone; the disk itself keeps what it got. What the first hundredth of the messages brought was written, as if the store had been in use for longer",
         )
     },
     Trial {

@@ -69,10 +69,6 @@ pub(super) fn turn(
         Ok(store) => store,
         Err(why) => return Ok(Cell { failure: Some(why), ..cell }),
     };
-    if trial.disturbance == Disturbance::PowerCuts {
-        // What belongs to the start was written long ago.
-        output(Command::new("sync").arg("-f").arg(folder.path()))?;
-    }
     let before = price(folder.path())?;
     let answers = Answers::default();
     let store_here = store.as_mut();
@@ -178,7 +174,7 @@ impl Sender<'_> {
             Disturbance::PowerCuts => CUT_POWER_EVERY,
             _ => KILL_EVERY,
         };
-        let mut next_kill = Instant::now() + every.mul_f64(self.rng.random());
+        let mut next_kill = Instant::now() + every.mul_f64(self.rng.random_range(0.5..1.0));
         for (place, message) in messages.iter().enumerate() {
             thread::sleep(pause);
             if self.trial.is_live {
@@ -201,6 +197,9 @@ impl Sender<'_> {
                     killer = kill_soon(self.store, &mut self.rng);
                     self.cell.kills += 1;
                     next_kill = Instant::now() + every.mul_f64(self.rng.random_range(0.5..1.0));
+                }
+                (Disturbance::PowerCuts, Some(disk)) if place == messages.len() / 100 => {
+                    disk.sync()?;
                 }
                 (Disturbance::PowerCuts, Some(disk)) if Instant::now() >= next_kill => {
                     let all = processes::suspend()?;
