@@ -13,9 +13,13 @@ const GRAPHITE: &[&str] = &["Graphite, carbon-cache", "Graphite, go-carbon"];
 const INFLUX: &[&str] = &["InfluxDB 1"];
 const PROMETHEUS: &[&str] = &["Prometheus"];
 const VICTORIA: &[&str] = &["VictoriaMetrics"];
+const STATSD: &[&str] = &["StatsD, Graphite"];
+const SCRAPED: &[&str] = &["Prometheus, scraped"];
+const QUESTDB: &[&str] = &["QuestDB"];
 const TABLES: &[&str] = &["PostgreSQL, upsert", "DuckDB"];
+const ROWS: &[&str] = &["PostgreSQL, upsert", "DuckDB", "QuestDB", "chDB (ClickHouse)"];
 
-const CAUSES: [Cause; 22] = [
+const CAUSES: &[Cause] = &[
     Cause {
         stores: TACHOGRAPH,
         trials: &["ahead"],
@@ -103,16 +107,21 @@ const CAUSES: [Cause; 22] = [
     },
     Cause {
         stores: VICTORIA,
-        trials: &["kills"],
-        words: "samples are acknowledged when they are in memory, and written to disk every 5 s (`-inmemoryDataFlushInterval`), which is longer than the store lives here",
+        trials: &["kills", "power"],
+        words: "samples are acknowledged when they are in memory, and written to disk every second (`-inmemoryDataFlushInterval`, of which this is the shortest)",
     },
     Cause {
-        stores: &["InfluxDB 1", "PostgreSQL, upsert", "DuckDB"],
+        stores: INFLUX,
+        trials: &["crossing"],
+        words: "a point has one time, so a count cannot be of two slots or hours",
+    },
+    Cause {
+        stores: ROWS,
         trials: &["crossing"],
         words: "a row has one time, so a count cannot be of two slots or hours",
     },
     Cause {
-        stores: TABLES,
+        stores: ROWS,
         trials: &["published", "rates"],
         words: "a row has one time, so what happened in an interval is all in the slot of its end",
     },
@@ -120,6 +129,56 @@ const CAUSES: [Cause; 22] = [
         stores: TABLES,
         trials: &["twice"],
         words: "the table does not know which messages it has",
+    },
+    Cause {
+        stores: RRDTOOL,
+        trials: &["power"],
+        words: "nothing is synced: updates are written to the kernel's memory (`rrd_write` copies to a mapping of the file)",
+    },
+    Cause {
+        stores: &["Graphite, go-carbon"],
+        trials: &["power"],
+        words: "nothing is acknowledged, and neither what the daemon holds nor what it has written to its files is synced",
+    },
+    Cause {
+        stores: &["Graphite, carbon-cache"],
+        trials: &["power"],
+        words: "nothing is acknowledged, and what the daemon's cache and its sockets hold is gone",
+    },
+    Cause {
+        stores: INFLUX,
+        trials: &["power"],
+        words: "it does not get ready again: one of its files of series is not complete, and then `SeriesFile.Open` calls `Close`, which waits for the lock that the former holds (a stack of the process shows both)",
+    },
+    Cause {
+        stores: STATSD,
+        trials: &["twice"],
+        words: "a datagram has no name by which a repetition could be known",
+    },
+    Cause {
+        stores: STATSD,
+        trials: &["restart", "kills", "power"],
+        words: "it holds the counts of up to ten seconds in memory, and does not flush them when it ends",
+    },
+    Cause {
+        stores: STATSD,
+        trials: &["full-disk"],
+        words: "nothing is acknowledged, so nobody repeats what carbon-cache cannot write",
+    },
+    Cause {
+        stores: SCRAPED,
+        trials: &["live"],
+        words: "`increase` extrapolates from the first and the last reading in the time to its beginning and end (functions of PromQL)",
+    },
+    Cause {
+        stores: QUESTDB,
+        trials: &["one-name"],
+        words: "a row with the timestamp and the sender of another one replaces it (`DEDUP UPSERT KEYS`)",
+    },
+    Cause {
+        stores: &["DuckDB"],
+        trials: &["full-disk"],
+        words: "the row that was refused while the disk was full, and then taken, is there in a query without `WHERE`, and not in one with `WHERE`, also after a restart (tried by hand)",
     },
     Cause {
         stores: TABLES,
@@ -142,7 +201,7 @@ mod tests {
 
     #[test]
     fn causes_are_of_stores_and_trials_that_exist() {
-        for Cause { stores, trials, .. } in &CAUSES {
+        for Cause { stores, trials, .. } in CAUSES {
             for name in *stores {
                 assert!(STORES.iter().any(|store| store.name == *name), "{name}");
             }

@@ -156,3 +156,37 @@ impl Drop for Disk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::geteuid;
+
+    use super::*;
+
+    #[test]
+    fn what_was_not_synced_is_gone_after_a_power_cut() {
+        if !geteuid().is_root() {
+            return;
+        }
+        // Those of this thread.
+        own_mounts().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut disk = match Disk::with_power(folder.path()) {
+            Ok(disk) => disk,
+            Err(why) => return eprintln!("not tested, since there is no loop device: {why}"),
+        };
+        let path = |name| folder.path().join(name);
+        std::fs::write(path("synced"), "a").unwrap();
+        disk.sync().unwrap();
+        std::fs::write(path("written"), "b").unwrap();
+        disk.cut_power(|| Ok(())).unwrap();
+        assert_eq!(std::fs::read(path("synced")).unwrap(), b"a");
+        assert!(!path("written").exists());
+        // Also the second time, and what was synced after the first one stays.
+        std::fs::write(path("later"), "c").unwrap();
+        File::open(folder.path()).unwrap().sync_all().unwrap();
+        File::open(path("later")).unwrap().sync_all().unwrap();
+        disk.cut_power(|| Ok(())).unwrap();
+        assert_eq!(std::fs::read(path("later")).unwrap(), b"c");
+    }
+}

@@ -86,7 +86,8 @@ fn look(rounds: &[Cell]) -> (&'static str, String) {
         size if size < 1_000.0 => format!("{percent:+.0}%"),
         _ => format!("×{:.0}", cell.reported / cell.taken),
     };
-    ("wrong", words.replace('-', "−"))
+    let mark = if rounds.iter().any(Cell::is_right) { "*" } else { "" };
+    ("wrong", words.replace('-', "−") + mark)
 }
 
 #[cfg(test)]
@@ -102,8 +103,8 @@ mod tests {
         assert_eq!(words(&[]), "–");
         assert_eq!(words(&[right.clone(), right.clone()]), "true");
         assert_eq!(look(&[right.clone(), refused]), ("refused", "refused".to_owned()));
-        assert_eq!(words(&[wrong(201.0), wrong(400.0), right.clone()]), "+100%");
-        assert_eq!(words(&[right.clone(), wrong(199.0)]), "−0.5%");
+        assert_eq!(words(&[wrong(201.0), wrong(400.0), right.clone()]), "+100%*");
+        assert_eq!(words(&[wrong(199.0), wrong(199.0)]), "−0.5%");
         assert_eq!(words(&[wrong(40_000.0)]), "×200");
         assert_eq!(words(&[wrong(200.0)]), "moved");
     }

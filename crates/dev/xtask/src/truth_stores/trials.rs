@@ -169,7 +169,7 @@ pub(super) static TRIALS: [Trial; 18] = [
         ..trial(
             "ahead",
             "clock slow",
-            "the clock of the store is up to two hours behind that of the sender: the messages are of the current hour and of the next one",
+            "the clock of the store is up to two hours behind that of the sender: the messages are of the current hour and of the next one; to one that is fast, messages are late, as in the trials before",
         )
     },
     Trial {

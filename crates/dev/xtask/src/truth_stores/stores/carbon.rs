@@ -20,7 +20,7 @@ use crate::truth_stores::history::{HOUR_S, SLOT_S};
 pub(super) const CARBON: StoreKind = StoreKind {
     name: "Graphite, carbon-cache",
     protocol: "lines over TCP, a path for each sender; it adds up its counts of each slot, and sends the sum after every count",
-    settings: "`retentions = 10s:2d,1h:60d`; `aggregationMethod = sum` for counts, `average` for rates; `xFilesFactor = 0`; no limits on updates and new files",
+    settings: "`retentions = 10s:2d,1h:60d`; `aggregationMethod = sum` for counts, `average` for rates; `xFilesFactor = 0`; `WHISPER_AUTOFLUSH = True`; no limits on updates and new files",
     query: "the sum of the archives of hours, as `whisper-fetch` shows them",
     install: "apt-get install graphite-carbon",
     times: Times::Message,
@@ -33,7 +33,8 @@ pub(super) const CARBON: StoreKind = StoreKind {
 
 /// carbon-cache, not started.
 pub(super) fn carbon_cache(folder: &Path, quantity: Quantity) -> Result<Carbon, String> {
-    Carbon::open(folder, quantity, Signal::TERM, carbon_config, |folder, config| {
+    let config = |folder: &Path, port| carbon_config(folder, port) + "WHISPER_AUTOFLUSH = True\n";
+    Carbon::open(folder, quantity, Signal::TERM, config, |folder, config| {
         let mut command = Command::new("carbon-cache");
         command.arg(format!("--config={}", config.display()));
         command.arg(format!("--pidfile={}", folder.join("pid").display()));
@@ -44,7 +45,7 @@ pub(super) fn carbon_cache(folder: &Path, quantity: Quantity) -> Result<Carbon, 
 
 pub(super) const GO_CARBON: StoreKind = StoreKind {
     name: "Graphite, go-carbon",
-    settings: "the same; `[dump] enabled = true`, and SIGUSR2 for an orderly stop",
+    settings: "the same, but for the flush, which it does not know; `[dump] enabled = true`, and SIGUSR2 for an orderly stop",
     install: "go build of github.com/go-graphite/go-carbon",
     version: || version_of("go-carbon", &["-version"]),
     open: |folder, quantity| {

@@ -32,7 +32,7 @@ pub(super) const PROMETHEUS: StoreKind = StoreKind {
 
 pub(super) const VICTORIA: StoreKind = StoreKind {
     name: "VictoriaMetrics",
-    settings: "`-retentionPeriod=100y`, `-search.latencyOffset=0`",
+    settings: "`-retentionPeriod=100y`, `-search.latencyOffset=0`, `-inmemoryDataFlushInterval=1s`, the shortest",
     query: "`sum(increase(…[1h]))` at the end of the hour, of rates `sum(integrate(…[1h]))`",
     install: "go install github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics@latest",
     version: || {
@@ -46,7 +46,8 @@ pub(super) const VICTORIA: StoreKind = StoreKind {
     },
     open: |folder, quantity| {
         // Queries of the recent past otherwise wait for samples that may still come.
-        let options = ["-search.latencyOffset=0".to_owned()];
+        let options =
+            ["-search.latencyOffset=0", "-inmemoryDataFlushInterval=1s"].map(ToOwned::to_owned);
         let server = victoria_metrics(&folder.join("data"), &options)?;
         Ok(Box::new(Remote { server, quantity, is_victoria: true }))
     },
