@@ -26,6 +26,21 @@ const CAUSES: &[Cause] = &[
         words: "what lies more than ten minutes ahead is refused, with status 400 and the reason (docs/serve.md)",
     },
     Cause {
+        stores: &["tachograph, datagrams"],
+        trials: &["twice"],
+        words: "a datagram has no name by which a repetition could be known",
+    },
+    Cause {
+        stores: &["tachograph, datagrams"],
+        trials: &["restart", "kills", "power"],
+        words: "datagrams that are not acknowledged are lost if they arrive while nobody listens, or are not in the journal yet when it is killed, up to 10 ms after their arrival (docs/serve.md)",
+    },
+    Cause {
+        stores: GRAPHITE,
+        trials: &["ahead"],
+        words: "a slot that lies ahead cannot be read before its time (whisper's `fetch` ends now)",
+    },
+    Cause {
         stores: RRDTOOL,
         trials: &["one-name", "hour-late", "day-late"],
         words: "an update at or before the time of the last one is refused (rrdupdate(1))",

@@ -66,7 +66,10 @@ fn look(rounds: &[Cell]) -> (&'static str, String) {
         return ("none", "–".to_owned());
     }
     if cell.is_complete() {
-        return ("true", "true".to_owned());
+        return match cell.wrong_slots {
+            0 => ("true", "true".to_owned()),
+            _ => ("refused", "slots".to_owned()),
+        };
     }
     if cell.failure.is_some() {
         return ("wrong", "failed".to_owned());
@@ -102,6 +105,8 @@ mod tests {
         let words = |rounds: &[Cell]| look(rounds).1;
         assert_eq!(words(&[]), "–");
         assert_eq!(words(&[right.clone(), right.clone()]), "true");
+        let slots = Cell { wrong_slots: 1, ..right.clone() };
+        assert_eq!(look(&[slots]), ("refused", "slots".to_owned()));
         assert_eq!(look(&[right.clone(), refused]), ("refused", "refused".to_owned()));
         assert_eq!(words(&[wrong(201.0), wrong(400.0), right.clone()]), "+100%*");
         assert_eq!(words(&[wrong(199.0), wrong(199.0)]), "−0.5%");

@@ -25,9 +25,10 @@ The same counts and rates, whose totals are known, are sent to several stores, e
 - **true**: every total is that of what happened, to less than one count.
 - **refused**: some messages were refused by an error, which the sender sees; every total is that of the others.
 - **A difference**: a total is not that of the messages that were acknowledged, or that were sent, if the protocol acknowledges nothing. The picture has the difference of all totals together; in the tables, such a total is bold.
-- StatsD keeps no time of a message but that of its arrival, so the only total that is compared is that of everything. Prometheus by scrape reads a counter when it wants to, so only the live trial can be made.
+- StatsD and our own datagrams keep no time of a message but that of its arrival, so the only total that is compared is that of everything. Prometheus by scrape reads a counter when it wants to, so only the live trial can be made.
 - *In the slots* is the sum of the slots of ten seconds, or of the points in them; *by the query* is the total of the hour, from the store's own hours where it makes them of its slots.
 - \\*: only in some rounds; *right rounds* tells how many.
+- *slots*: every total of an hour is true, but not that of every slot.
 - *moved*: of an hour's total, some is in another hour.
 - Below each table stands why, with the place in documents or source where one is named; otherwise it is concluded from the figures.
 
@@ -111,7 +112,7 @@ fn details(results: &Results, trial: &Trial) -> String {
             cell.totals,
             rounds.len(),
         );
-        if !cell.is_complete() {
+        if !cell.is_complete() || cell.wrong_slots > 0 {
             remarks.push(format!("- {}: {}", kind.name, remark(kind, trial, cell)));
         }
     }

@@ -14,8 +14,9 @@ mod upsert;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::history::Message;
+use super::history::{HOUR_S, Message};
 use super::trials::Quantity;
 use crate::http::Answer;
 
@@ -116,9 +117,10 @@ pub(super) enum Times {
 }
 
 /// All stores, in the order of the page.
-pub(super) static STORES: [StoreKind; 15] = [
+pub(super) static STORES: [StoreKind; 16] = [
     ours::SQLITE,
     ours::POSTGRES,
+    ours::DATAGRAMS,
     rrdtool::FILES,
     rrdtool::CACHED,
     carbon::CARBON,
@@ -133,6 +135,16 @@ pub(super) static STORES: [StoreKind; 15] = [
     embedded::DUCKDB,
     embedded::CHDB,
 ];
+
+/// The pause after each datagram: a socket holds only so many.
+const DATAGRAM_PAUSE: Duration = Duration::from_micros(200);
+
+/// The hours around this time, in which everything of a trial has arrived.
+fn around_now(asked: AskedTime) -> Result<AskedTime, String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+    let now_s = now.as_secs() as i64;
+    Ok(AskedTime { from_s: now_s - HOUR_S, to_s: now_s + HOUR_S, ..asked })
+}
 
 /// The name of a series in every store.
 fn name(series: usize) -> String {

@@ -1,13 +1,16 @@
-//! tachograph, with SQLite and with PostgreSQL.
+//! tachograph, with SQLite and with PostgreSQL, by HTTP and by datagrams.
 
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use proofs::daemon::Daemon;
 use throwaway::Throwaway;
 
 use super::{
-    AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, Times, name, version_of,
+    AskedTime, DATAGRAM_PAUSE, Message, Quantity, Reply, Slots, Store, StoreKind, Times,
+    around_now, name, version_of,
 };
 use crate::binary;
 use crate::http::Request;
@@ -22,6 +25,19 @@ pub(super) const SQLITE: StoreKind = StoreKind {
     times: Times::Message,
     version,
     open: |folder, quantity| Ok(Box::new(Ours::new(folder, quantity, None))),
+};
+
+pub(super) const DATAGRAMS: StoreKind = StoreKind {
+    name: "tachograph, datagrams",
+    protocol: "a StatsD datagram for each message, which nothing acknowledges",
+    query: "`SELECT sum(total) FROM every_10s`; its points have the time of their arrival, so the total of everything is compared",
+    times: Times::Arrival,
+    open: |folder, quantity| {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+        let socket = socket.map_err(|error| error.to_string())?;
+        Ok(Box::new(Datagrams { ours: Ours::new(folder, quantity, None), socket }))
+    },
+    ..SQLITE
 };
 
 pub(super) const POSTGRES: StoreKind = StoreKind {
@@ -53,6 +69,30 @@ impl Ours {
             Some(server) => server.url("postgres"),
         };
         Ours { folder: folder.to_owned(), quantity, database, place, daemon: None, port: 0 }
+    }
+
+    /// Starts it with these further options, unless it runs; messages are sent to its address of this
+    /// kind.
+    fn serve(&mut self, options: &[&str], kind: &str) -> Result<(), String> {
+        if let Some(database) = &mut self.database
+            && !database.has_guard()
+        {
+            database.resume().map_err(|error| error.to_string())?;
+        }
+        // A daemon that was killed is not asked: its successor finds the journal.
+        if self.daemon.as_mut().is_some_and(Daemon::is_running) {
+            return Ok(());
+        }
+        self.daemon = None;
+        let mut command = Command::new(binary::path()?);
+        command.args(["serve", "--http", "127.0.0.1:0", "--no-graphite", "--no-pickle"]);
+        command.args(options).arg("--journal");
+        command.arg(self.folder.join("journal")).env("TACHOGRAPH_RECORD", &self.place);
+        let daemon = Daemon::start(command, if kind == "tcp://" { 1 } else { 2 })?;
+        let at = daemon.at(kind, 0);
+        self.port = at.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or(at)?;
+        self.daemon = Some(daemon);
+        Ok(())
     }
 
     /// Makes the request of a message.
@@ -90,25 +130,7 @@ impl Ours {
 
 impl Store for Ours {
     fn start(&mut self) -> Result<(), String> {
-        if let Some(database) = &mut self.database
-            && !database.has_guard()
-        {
-            database.resume().map_err(|error| error.to_string())?;
-        }
-        // A daemon that was killed is not asked: its successor finds the journal.
-        if self.daemon.as_mut().is_some_and(Daemon::is_running) {
-            return Ok(());
-        }
-        self.daemon = None;
-        let mut command = Command::new(binary::path()?);
-        command.args(["serve", "--http", "127.0.0.1:0"]);
-        command.args(["--no-graphite", "--no-statsd", "--no-pickle", "--journal"]);
-        command.arg(self.folder.join("journal")).env("TACHOGRAPH_RECORD", &self.place);
-        let daemon = Daemon::start(command, 1)?;
-        let at = daemon.at("tcp://", 0);
-        self.port = at.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or(at)?;
-        self.daemon = Some(daemon);
-        Ok(())
+        self.serve(&["--no-statsd"], "tcp://")
     }
 
     fn stop(&mut self) -> Result<(), String> {
@@ -158,5 +180,48 @@ impl Store for Ours {
             self.within(from_s, to_s)
         ))?;
         said.trim().parse().map_err(|_| said)
+    }
+}
+
+/// The same with another listener.
+struct Datagrams {
+    ours: Ours,
+    socket: UdpSocket,
+}
+
+impl Store for Datagrams {
+    fn start(&mut self) -> Result<(), String> {
+        self.ours.serve(&["--statsd", "udp://127.0.0.1:0"], "udp://")
+    }
+
+    fn stop(&mut self) -> Result<(), String> {
+        self.ours.stop()
+    }
+
+    fn process(&self) -> Option<u32> {
+        self.ours.process()
+    }
+
+    fn send(&mut self, message: &Message) -> Result<Reply, String> {
+        // After a kill.
+        self.start()?;
+        let datagram = format!("{}:{}|c", name(message.series), message.count);
+        let sent = self.socket.send_to(datagram.as_bytes(), (Ipv4Addr::LOCALHOST, self.ours.port));
+        sent.map_err(|error| error.to_string())?;
+        thread::sleep(DATAGRAM_PAUSE);
+        Ok(Reply::Unanswered)
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        self.ours.finish()
+    }
+
+    /// Those of this trial.
+    fn slots(&mut self, asked: AskedTime) -> Result<Slots, String> {
+        self.ours.slots(around_now(asked)?)
+    }
+
+    fn total(&mut self, asked: AskedTime) -> Result<f64, String> {
+        self.slots(asked).map(|slots| slots.values().sum())
     }
 }

@@ -4,15 +4,16 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::carbon::{self, Carbon};
 use super::{
-    AskedTime, Message, Quantity, Reply, Slots, Store, StoreKind, Times, name, version_of,
+    AskedTime, DATAGRAM_PAUSE, Message, Quantity, Reply, Slots, Store, StoreKind, Times,
+    around_now, name, version_of,
 };
 use crate::process::free_port;
 use crate::server::Server;
-use crate::truth_stores::history::{HOUR_S, SERIES};
+use crate::truth_stores::history::SERIES;
 
 pub(super) const STATSD: StoreKind = StoreKind {
     name: "StatsD, Graphite",
@@ -25,9 +26,8 @@ pub(super) const STATSD: StoreKind = StoreKind {
     open: |folder, _| Ok(Box::new(StatsD::new(folder)?)),
 };
 
-/// Its flush interval, and the pause after each datagram: a socket holds only so many.
+/// Its flush interval.
 const FLUSH: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_micros(200);
 
 struct StatsD {
     server: Server,
@@ -83,7 +83,7 @@ impl Store for StatsD {
         let datagram = format!("{}:{}|c", name(message.series), message.count);
         // An error would be that of an earlier one.
         let _ = self.socket.send(datagram.as_bytes());
-        thread::sleep(PAUSE);
+        thread::sleep(DATAGRAM_PAUSE);
         Ok(Reply::Unanswered)
     }
 
@@ -94,10 +94,7 @@ impl Store for StatsD {
 
     /// Those of this trial.
     fn slots(&mut self, asked: AskedTime) -> Result<Slots, String> {
-        let now =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
-        let now_s = now.as_secs() as i64;
-        self.carbon.slots(AskedTime { from_s: now_s - HOUR_S, to_s: now_s + HOUR_S, ..asked })
+        self.carbon.slots(around_now(asked)?)
     }
 
     fn total(&mut self, asked: AskedTime) -> Result<f64, String> {
