@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 
 use base::Seed;
 
-use self::results::{Results, StoreResult, TrialResult};
+use self::results::{Results, TrialResult};
 use self::stores::{STORES, StoreKind};
 use self::trials::{TRIALS, Trial};
 use crate::options::one_of;
@@ -64,10 +64,21 @@ impl Command {
             }
             for store in STORES.iter().filter(|store| self.wants(store)) {
                 let result = results.stores.entry(store.name.to_owned()).or_default();
-                self.measure(store, result, &stop)?;
-                // After each store, so that a later failure loses nothing.
-                pages::save(&numbers, &results)?;
+                let Some(version) = (store.version)() else {
+                    say(&format!("{}: not installed ({})", store.name, store.install));
+                    result.missing = Some(store.install.to_owned());
+                    continue;
+                };
+                (result.version, result.missing) = (version, None);
+                for trial in TRIALS.iter().filter(|trial| self.makes(trial)) {
+                    let measured = self.measure(store, trial, &stop)?;
+                    let result = results.stores.entry(store.name.to_owned()).or_default();
+                    result.trials.insert(trial.id.to_owned(), measured);
+                    // Each, so that a later failure loses nothing.
+                    pages::save(&numbers, &results)?;
+                }
             }
+            pages::save(&numbers, &results)?;
         }
         pages::write(&self.docs.join("results/truth-stores.svg"), &grid::grid(&results))?;
         pages::write(&self.docs.join("truth-stores.md"), &page::page(&results))
@@ -77,33 +88,24 @@ impl Command {
         self.stores.is_empty() || self.stores.iter().any(|wanted| wanted.name == store.name)
     }
 
+    fn makes(&self, trial: &Trial) -> bool {
+        self.only.is_empty() || self.only.iter().any(|wanted| wanted.id == trial.id)
+    }
+
     fn measure(
         &self,
         store: &StoreKind,
-        result: &mut StoreResult,
+        trial: &Trial,
         stop: &AtomicBool,
-    ) -> Result<(), String> {
-        let Some(version) = (store.version)() else {
-            say(&format!("{}: not installed ({})", store.name, store.install));
-            result.missing = Some(store.install.to_owned());
-            return Ok(());
-        };
-        (result.version, result.missing) = (version, None);
-        for trial in &TRIALS {
-            if !self.only.is_empty() && self.only.iter().all(|wanted| wanted.id != trial.id) {
-                continue;
-            }
-            let date = pages::now();
-            let mut rounds = Vec::new();
-            for round in 1..=self.rounds {
-                let cell = turn::turn(store, trial, self.seed.derive(trial.id, round), stop)?;
-                say(&format!("{}, {}, round {round}: {}", store.name, trial.id, cell.words()));
-                rounds.push(cell);
-            }
-            let (machine, note, seed) = (pages::machine(), self.note.clone(), self.seed.0);
-            let trial_result = TrialResult { date, machine, note, seed, rounds };
-            result.trials.insert(trial.id.to_owned(), trial_result);
+    ) -> Result<TrialResult, String> {
+        let date = pages::now();
+        let mut rounds = Vec::new();
+        for round in 1..=self.rounds {
+            let cell = turn::turn(store, trial, self.seed.derive(trial.id, round), stop)?;
+            say(&format!("{}, {}, round {round}: {}", store.name, trial.id, cell.words()));
+            rounds.push(cell);
         }
-        Ok(())
+        let (machine, note, seed) = (pages::machine(), self.note.clone(), self.seed.0);
+        Ok(TrialResult { date, machine, note, seed, rounds })
     }
 }

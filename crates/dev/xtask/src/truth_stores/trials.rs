@@ -20,7 +20,7 @@ pub(super) enum Disturbance {
     None,
     /// One orderly restart, after half of the messages.
     Restart,
-    /// SIGKILL at random moments within two seconds of each other.
+    /// SIGKILL at random moments within two seconds of each start.
     Kills,
     /// After a quarter of the messages, the disk is full for ten seconds.
     FullDisk,
@@ -197,7 +197,7 @@ pub(super) static TRIALS: [Trial; 18] = [
         ..trial(
             "kills",
             "killed",
-            "the store is killed every 2 s (SIGKILL) and started again; the sender repeats what was not acknowledged",
+            "the store is killed (SIGKILL) a second or two after each start; the sender repeats what was not acknowledged",
         )
     },
     Trial {

@@ -21,7 +21,7 @@ use super::stores::{AskedTime, Reply, Store, StoreKind, Times};
 use super::trials::{CUT_EVERY, Disturbance, Trial};
 use crate::process::output;
 
-/// The longest time between two kills, and how long the messages of a disturbed trial take at least.
+/// The longest time from a start to the next kill, and how long the messages of a disturbed trial take at least.
 const KILL_EVERY: Duration = Duration::from_secs(2);
 const DISTURBED: Duration = Duration::from_secs(20);
 
@@ -196,7 +196,6 @@ impl Sender<'_> {
                 (Disturbance::Kills, _) if Instant::now() >= next_kill => {
                     killer = kill_soon(self.store, &mut self.rng);
                     self.cell.kills += 1;
-                    next_kill = Instant::now() + every.mul_f64(self.rng.random_range(0.5..1.0));
                 }
                 (Disturbance::PowerCuts, Some(disk)) if place == messages.len() / 100 => {
                     disk.sync()?;
@@ -216,6 +215,8 @@ impl Sender<'_> {
             let reply = self.send(message);
             if let Some(killer) = killer {
                 let _ = killer.join();
+                self.store.start()?;
+                next_kill = Instant::now() + every.mul_f64(self.rng.random_range(0.5..1.0));
             }
             let reply = reply?;
             self.answers.add(message, &reply);

@@ -35,6 +35,8 @@ pub(super) const CARBON: StoreKind = StoreKind {
 pub(super) fn carbon_cache(folder: &Path, quantity: Quantity) -> Result<Carbon, String> {
     let config = |folder: &Path, port| carbon_config(folder, port) + "WHISPER_AUTOFLUSH = True\n";
     Carbon::open(folder, quantity, Signal::TERM, config, |folder, config| {
+        // As in a folder that is empty after a power cut, such as /run.
+        let _ = std::fs::remove_file(folder.join("pid"));
         let mut command = Command::new("carbon-cache");
         command.arg(format!("--config={}", config.display()));
         command.arg(format!("--pidfile={}", folder.join("pid").display()));

@@ -195,6 +195,8 @@ pub(super) const CACHED: StoreKind = StoreKind {
         std::fs::create_dir(&journal).map_err(|error| error.to_string())?;
         let (base, journal) = (folder.to_owned(), journal.clone());
         let server = Server::new(None, move |port| {
+            // As in a folder that is empty after a power cut, such as /run.
+            let _ = std::fs::remove_file(base.join("pid"));
             let mut command = Command::new("rrdcached");
             command.args(["-g", "-F", "-l", &format!("127.0.0.1:{port}")]);
             command.arg("-b").arg(&base).arg("-j").arg(&journal).arg("-p").arg(base.join("pid"));
