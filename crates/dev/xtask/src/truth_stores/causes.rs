@@ -27,6 +27,21 @@ const CAUSES: &[Cause] = &[
     },
     Cause {
         stores: &["tachograph, datagrams"],
+        trials: &["corrected"],
+        words: "a negative count is refused, and only counted as such, since nothing can be answered to a datagram (docs/serve.md)",
+    },
+    Cause {
+        stores: &["RRDtool"],
+        trials: &["kills"],
+        words: "an update that was killed may have set the file's time and not yet its value; its repetition is refused",
+    },
+    Cause {
+        stores: PROMETHEUS,
+        trials: &["power"],
+        words: "samples are acknowledged before they are synced, and those that are gone leave hours without a sample from which `increase` could count",
+    },
+    Cause {
+        stores: &["tachograph, datagrams"],
         trials: &["twice"],
         words: "a datagram has no name by which a repetition could be known",
     },
@@ -34,6 +49,11 @@ const CAUSES: &[Cause] = &[
         stores: &["tachograph, datagrams"],
         trials: &["restart", "kills", "power"],
         words: "datagrams that are not acknowledged are lost if they arrive while nobody listens, or are not in the journal yet when it is killed, up to 10 ms after their arrival (docs/serve.md)",
+    },
+    Cause {
+        stores: &["tachograph, datagrams"],
+        trials: &["full-disk"],
+        words: "while the journal cannot be written, datagrams are not read, and the kernel drops what its buffer cannot hold; nothing is acknowledged, so no sender repeats them",
     },
     Cause {
         stores: GRAPHITE,

@@ -41,8 +41,11 @@ pub(super) fn kill(all: &[Pid]) -> Result<(), String> {
     all.iter().for_each(|process| send(*process, Signal::KILL));
     let own = std::process::id().cast_signed();
     let is_there = |process: &Pid| {
-        let found = Process::find(process.as_raw_nonzero().get());
-        found.is_some_and(|process| !(process.is_dead && process.parent == own))
+        let pid = process.as_raw_nonzero().get();
+        // The first thread may have ended before the others.
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        let is_child = |process: Process| process.is_dead && process.parent == own && threads <= 1;
+        Process::find(pid).is_some_and(|process| !is_child(process))
     };
     match comes_true(PATIENCE, LOOK, || !all.iter().any(is_there)) {
         true => Ok(()),

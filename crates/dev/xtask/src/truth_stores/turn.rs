@@ -275,16 +275,16 @@ fn kill_soon(store: &dyn Store, rng: &mut Rng) -> Option<JoinHandle<()>> {
     }))
 }
 
-/// Kills a process and those that it has started; it is suspended first, so that it starts no others.
-/// They may have ended by themselves.
+/// Kills a process and those that it has started, and waits until they have ended; it is suspended
+/// first, so that it starts no others. They may have ended by themselves.
 fn kill_with_children(process: Pid) {
     let _ = kill_process(process, Signal::STOP);
     let path = format!("/proc/{0}/task/{0}/children", process.as_raw_nonzero());
     let children = std::fs::read_to_string(path).unwrap_or_default();
     let children = children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
-    for process in children.chain([process]) {
-        let _ = kill_process(process, Signal::KILL);
-    }
+    let all: Vec<Pid> = children.chain([process]).collect();
+    // One that does not end is noticed when it should start again.
+    let _ = processes::kill(&all);
 }
 
 impl Cell {
