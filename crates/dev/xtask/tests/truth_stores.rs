@@ -19,7 +19,8 @@ fn rrdtool_refuses_repetitions_and_a_table_adds_them() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let json = std::fs::read_to_string(docs.path().join("results/truth-stores.json")).unwrap();
     let results: Value = serde_json::from_str(&json).unwrap();
-    let cell = |store: &str, trial: &str| results["stores"][store]["trials"][trial][0].clone();
+    let cell =
+        |store: &str, trial: &str| results["stores"][store]["trials"][trial]["rounds"][0].clone();
     let number = |cell: &Value, name: &str| cell[name].as_f64().unwrap();
 
     let published = cell("RRDtool", "published");

@@ -26,7 +26,10 @@ pub(super) const SCRAPED: StoreKind = StoreKind {
             SCRAPE.as_secs()
         );
         let server = prometheus(folder, &config)?;
-        Ok(Box::new(Scraped { page, remote: Remote { server, quantity, is_victoria: false } }))
+        Ok(Box::new(ScrapedServer {
+            page,
+            remote: Remote { server, quantity, is_victoria: false },
+        }))
     },
     ..PROMETHEUS
 };
@@ -81,12 +84,12 @@ fn answer(mut stream: TcpStream, text: &str) -> std::io::Result<()> {
     )
 }
 
-struct Scraped {
+struct ScrapedServer {
     page: Arc<Page>,
     remote: Remote,
 }
 
-impl Store for Scraped {
+impl Store for ScrapedServer {
     fn start(&mut self) -> Result<(), String> {
         self.remote.start()
     }
