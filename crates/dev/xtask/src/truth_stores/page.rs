@@ -170,8 +170,12 @@ fn prices(results: &Results) -> String {
         let per_message = prices().map(|(cell, price)| 1e6 * price.cpu_s / cell.messages as f64);
         let per_slot = prices().map(|(_, price)| price.bytes as f64 / FILLED_SLOTS);
         if let (Some(cpu_us), Some(bytes)) = (median(per_message), median(per_slot)) {
-            let bytes = format_count(bytes.round() as u64);
-            let _ = writeln!(out, "| {} | {cpu_us:.0} µs | {bytes} |", kind.name);
+            let bytes = match bytes.round() as u64 {
+                0 => "in memory".to_owned(),
+                bytes => format_count(bytes),
+            };
+            let cpu_us = format_count(cpu_us.round() as u64);
+            let _ = writeln!(out, "| {} | {cpu_us} µs | {bytes} |", kind.name);
         }
     }
     out
