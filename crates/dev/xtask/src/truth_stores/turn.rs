@@ -57,7 +57,8 @@ pub(super) fn turn(
     let truth = all(&script.happened, &script.asked_s);
     let cell = Cell { messages: script.sent.len() as u64, truth, ..Cell::default() };
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let disk = match disk(trial, folder.path()) {
+    // It is unmounted after the store has ended.
+    let mut disk = match disk(trial, folder.path()) {
         Ok(disk) => disk,
         Err(why) => return Ok(Cell { unconcerned: Some(why), ..cell }),
     };
@@ -71,11 +72,10 @@ pub(super) fn turn(
     };
     let before = price(folder.path())?;
     let answers = Answers::default();
-    let store_here = store.as_mut();
+    let (store_here, disk) = (store.as_mut(), disk.as_mut());
     let mut sender = Sender { store: store_here, trial, disk, rng, cell, answers, stop };
     let sent = sender.send_all(&script.sent);
-    // The disk stays until the store has ended.
-    let Sender { mut cell, answers, disk: _disk, .. } = sender;
+    let Sender { mut cell, answers, .. } = sender;
     if stop.load(Ordering::Relaxed) {
         return Err("stopped".to_owned());
     }
@@ -156,7 +156,7 @@ impl Answers {
 struct Sender<'t> {
     store: &'t mut dyn Store,
     trial: &'t Trial,
-    disk: Option<Disk>,
+    disk: Option<&'t mut Disk>,
     rng: Rng,
     cell: Cell,
     answers: Answers,
@@ -184,7 +184,7 @@ impl Sender<'_> {
                 return Err("stopped".to_owned());
             }
             let mut killer = None;
-            match (self.trial.disturbance, self.disk.as_mut()) {
+            match (self.trial.disturbance, self.disk.as_deref_mut()) {
                 (Disturbance::Cuts, _) if place % CUT_EVERY == CUT_EVERY / 2 => {
                     let is_cut = self.store.cut(message)?;
                     self.cell.unconcerned = (!is_cut).then(|| "its client has no connection, or one whose protocol knows where a message ends".to_owned());
