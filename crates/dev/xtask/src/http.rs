@@ -104,8 +104,8 @@ fn parse(answer: &str, is_closed: bool) -> Option<Answer> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
     let field = |wanted: &str| {
-        let fields = head.lines().filter_map(|line| line.split_once(": "));
-        fields.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value).next()
+        let mut fields = head.lines().filter_map(|line| line.split_once(": "));
+        Some(fields.find(|(name, _)| name.eq_ignore_ascii_case(wanted))?.1)
     };
     let body = if field("Transfer-Encoding") == Some("chunked") {
         joined(body)?

@@ -28,7 +28,7 @@ const CAUSES: &[Cause] = &[
     Cause {
         stores: &["tachograph, datagrams"],
         trials: &["corrected"],
-        words: "a negative count is refused, and only counted as such, since nothing can be answered to a datagram (docs/serve.md)",
+        words: "a negative count is refused: `/metrics` counts it (`negative_counter`), but a datagram has no answer that would tell the sender",
     },
     Cause {
         stores: &["RRDtool"],
@@ -48,12 +48,12 @@ const CAUSES: &[Cause] = &[
     Cause {
         stores: &["tachograph, datagrams"],
         trials: &["restart", "kills", "power"],
-        words: "datagrams that are not acknowledged are lost if they arrive while nobody listens, or are not in the journal yet when it is killed, up to 10 ms after their arrival (docs/serve.md)",
+        words: "datagrams that arrive while it is down are lost, and so are those of the last 10 ms, which are not in the journal yet (docs/serve.md)",
     },
     Cause {
         stores: &["tachograph, datagrams"],
         trials: &["full-disk"],
-        words: "while the journal cannot be written, datagrams are not read, and the kernel drops what its buffer cannot hold; nothing is acknowledged, so no sender repeats them",
+        words: "while the journal cannot be written, datagrams are not read, and the kernel drops those that its buffer cannot hold",
     },
     Cause {
         stores: GRAPHITE,
@@ -183,7 +183,7 @@ const CAUSES: &[Cause] = &[
     Cause {
         stores: INFLUX,
         trials: &["power"],
-        words: "it does not get ready again: one of its files of series is not complete, and then `SeriesFile.Open` calls `Close`, which waits for the lock that the former holds (a stack of the process shows both)",
+        words: "it never gets ready again: opening its files of series fails, and then `SeriesFile.Open` calls `Close`, which waits for the lock that `Open` holds (seen in a stack of the process)",
     },
     Cause {
         stores: STATSD,
@@ -198,7 +198,7 @@ const CAUSES: &[Cause] = &[
     Cause {
         stores: STATSD,
         trials: &["full-disk"],
-        words: "nothing is acknowledged, so nobody repeats what carbon-cache cannot write",
+        words: "carbon-cache cannot write them, and StatsD does not send them again",
     },
     Cause {
         stores: SCRAPED,

@@ -78,13 +78,12 @@ impl Disk {
         let memory = tempfile::tempdir().map_err(|error| error.to_string())?;
         in_memory(memory.path(), MEMORY)?;
         let image = Image { memory, cuts: 0 };
-        let disk = Disk { folder: folder.to_owned(), image: Some(image) };
-        let Some(image) = &disk.image else { return Ok(disk) };
         output(Command::new("truncate").args(["-s", SIZE]).arg(image.path()))?;
         let mut format = Command::new("mkfs.ext4");
         format.args(["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(image.path());
         output(&mut format)?;
         image.mount(folder)?;
+        let disk = Disk { folder: folder.to_owned(), image: Some(image) };
         std::fs::remove_dir(folder.join("lost+found")).map_err(|error| error.to_string())?;
         Ok(disk)
     }
@@ -110,8 +109,9 @@ impl Disk {
         output(Command::new("sync").arg("-f").arg(&self.folder)).map(drop)
     }
 
-    /// Copies what has reached the disk, calls `kill` to end all that use it, and mounts the copy: what
-    /// was only in the kernel's memory is gone. Nobody may write meanwhile but the kernel.
+    /// Copies what has reached the disk, calls `kill` to end all that use it, and mounts the copy:
+    /// whatever was only in the kernel's memory is lost. All processes that write to the disk must be
+    /// suspended.
     pub(super) fn cut_power(
         &mut self,
         kill: impl FnOnce() -> Result<(), String>,
@@ -149,12 +149,19 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a store that has just been killed may still have files open.
-        let memory = self.image.as_ref().map(|image| image.memory.path());
-        for folder in [self.folder.as_path()].into_iter().chain(memory) {
-            let _ = output(Command::new("umount").arg("-l").arg(folder));
-        }
+        unmount(&self.folder);
     }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        unmount(self.memory.path());
+    }
+}
+
+/// Lazily: a store that has just been killed may still have files open.
+fn unmount(folder: &Path) {
+    let _ = output(Command::new("umount").arg("-l").arg(folder));
 }
 
 #[cfg(test)]

@@ -44,8 +44,8 @@ pub(super) fn kill(all: &[Pid]) -> Result<(), String> {
         let pid = process.as_raw_nonzero().get();
         // The first thread may have ended before the others.
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-        let is_child = |process: Process| process.is_dead && process.parent == own && threads <= 1;
-        Process::find(pid).is_some_and(|process| !is_child(process))
+        let has_ended = |process: Process| process.is_dead && process.parent == own && threads <= 1;
+        Process::find(pid).is_some_and(|process| !has_ended(process))
     };
     match comes_true(PATIENCE, LOOK, || !all.iter().any(is_there)) {
         true => Ok(()),
