@@ -197,6 +197,11 @@ const CAUSES: &[Cause] = &[
     },
     Cause {
         stores: STATSD,
+        trials: &["steps"],
+        words: "what it flushes while its clock is ahead lies in slots that cannot be read before their time (whisper's `fetch` ends now)",
+    },
+    Cause {
+        stores: STATSD,
         trials: &["full-disk"],
         words: "carbon-cache cannot write them, and StatsD does not send them again",
     },

@@ -2,6 +2,7 @@
 //! docs/truth-stores.md.
 
 mod causes;
+mod clock;
 mod disk;
 mod grid;
 mod history;
@@ -14,10 +15,11 @@ mod turn;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::thread::{self, ScopedJoinHandle};
 
 use base::Seed;
 
-use self::results::{Results, TrialResult};
+use self::results::{Cell, Results, TrialResult};
 use self::stores::{STORES, StoreKind};
 use self::trials::{TRIALS, Trial};
 use crate::options::one_of;
@@ -62,18 +64,27 @@ impl Command {
             if let Err(why) = disk::own_mounts() {
                 say(&format!("Without full disks and power cuts: {why}"));
             }
+            let mut stores = Vec::new();
             for store in STORES.iter().filter(|store| self.wants(store)) {
                 let result = results.stores.entry(store.name.to_owned()).or_default();
-                let Some(version) = (store.version)() else {
-                    say(&format!("{}: not installed ({})", store.name, store.install));
-                    result.missing = Some(store.install.to_owned());
-                    continue;
-                };
-                (result.version, result.missing) = (version, None);
-                for trial in TRIALS.iter().filter(|trial| self.makes(trial)) {
-                    let measured = self.measure(store, trial, &stop)?;
-                    let result = results.stores.entry(store.name.to_owned()).or_default();
-                    result.trials.insert(trial.id.to_owned(), measured);
+                match (store.version)() {
+                    Some(version) => {
+                        (result.version, result.missing) = (version, None);
+                        stores.push(store);
+                    }
+                    None => {
+                        say(&format!("{}: not installed ({})", store.name, store.install));
+                        result.missing = Some(store.install.to_owned());
+                    }
+                }
+            }
+            for trial in TRIALS.iter().filter(|trial| self.makes(trial)) {
+                for stores in stores.chunks(trial.at_once()) {
+                    let measured = self.measure(stores, trial, &stop)?;
+                    for (store, measured) in stores.iter().zip(measured) {
+                        let result = results.stores.entry(store.name.to_owned()).or_default();
+                        result.trials.insert(trial.id.to_owned(), measured);
+                    }
                     // Each, so that a later failure loses nothing.
                     pages::save(&numbers, &results)?;
                 }
@@ -92,20 +103,32 @@ impl Command {
         self.only.is_empty() || self.only.iter().any(|wanted| wanted.id == trial.id)
     }
 
+    /// Makes a trial of these stores, of all at the same time.
     fn measure(
         &self,
-        store: &StoreKind,
+        stores: &[&StoreKind],
         trial: &Trial,
         stop: &AtomicBool,
-    ) -> Result<TrialResult, String> {
-        let date = pages::now();
-        let mut rounds = Vec::new();
+    ) -> Result<Vec<TrialResult>, String> {
+        let (date, machine, note, seed) =
+            (pages::now(), pages::machine(), self.note.clone(), self.seed.0);
+        let measured = TrialResult { date, machine, note, seed, rounds: Vec::new() };
+        let mut measured = vec![measured; stores.len()];
         for round in 1..=self.rounds {
-            let cell = turn::turn(store, trial, self.seed.derive(trial.id, round), stop)?;
-            say(&format!("{}, {}, round {round}: {}", store.name, trial.id, cell.words()));
-            rounds.push(cell);
+            let seed = self.seed.derive(trial.id, round);
+            let cells = thread::scope(|scope| {
+                let begin = |store| scope.spawn(move || turn::turn(store, trial, seed, stop));
+                let running: Vec<_> = stores.iter().map(|store| begin(*store)).collect();
+                let end = |turn: ScopedJoinHandle<'_, _>| {
+                    turn.join().unwrap_or_else(|_| Err("a trial panicked".to_owned()))
+                };
+                running.into_iter().map(end).collect::<Result<Vec<Cell>, String>>()
+            })?;
+            for ((store, measured), cell) in stores.iter().zip(&mut measured).zip(cells) {
+                say(&format!("{}, {}, round {round}: {}", store.name, trial.id, cell.words()));
+                measured.rounds.push(cell);
+            }
         }
-        let (machine, note, seed) = (pages::machine(), self.note.clone(), self.seed.0);
-        Ok(TrialResult { date, machine, note, seed, rounds })
+        Ok(measured)
     }
 }

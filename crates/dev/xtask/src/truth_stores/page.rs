@@ -8,7 +8,7 @@ use base::format_count;
 use super::causes::cause;
 use super::results::{Cell, Results, StoreResult, TrialResult, worst};
 use super::stores::{STORES, StoreKind, Times};
-use super::trials::{TRIALS, Trial};
+use super::trials::{PRICED, TRIALS, Trial};
 
 /// What the page says before its tables.
 const HEAD: &str = "\
@@ -21,6 +21,7 @@ const HEAD: &str = "\
 The same counts and rates, whose totals are known, are sent to several stores, each by its own protocol; then each is asked for the total of every hour, by the query that its documents recommend.
 
 - Each trial starts a fresh store on loopback and sends it two hours of two series, with a message every four seconds on average. Intervals and counts are drawn from a seed, and are different in each round; picture and tables show the worst round. [The stores](#the-stores) lists how each store is configured and queried.
+- The live trial is made of all stores at the same time, the others of four; that of [the price](#price) of one.
 - A client repeats what was not acknowledged, and nothing else.
 - **true**: every total is that of what happened, to less than one count.
 - **refused**: some messages were refused by an error, which the sender sees; every total is that of the others.
@@ -181,8 +182,7 @@ fn prices(results: &Results) -> String {
     out
 }
 
-/// The trial of whose messages the price is told, and the slots that it fills: two hours of two series.
-const PRICED: &str = "counts";
+/// The slots that [`PRICED`] fills: two hours of two series.
 const FILLED_SLOTS: f64 = 1_440.0;
 
 /// The middle one.

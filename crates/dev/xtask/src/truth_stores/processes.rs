@@ -1,10 +1,12 @@
-//! All processes that this one has started, and those that they have.
+//! All processes that this thread has started, and those that they have: those of one trial.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base::Nanos;
 use host::Process;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::gettid;
 
 use crate::process::comes_true;
 
@@ -35,19 +37,35 @@ pub(super) fn suspend() -> Result<Vec<Pid>, String> {
     }
 }
 
-/// Kills these, and waits until they are gone; those that are to be waited for by this process, until
-/// they have ended.
+/// Lets those that were suspended go on.
+pub(super) fn resume(all: &[Pid]) {
+    all.iter().for_each(|process| send(*process, Signal::CONT));
+}
+
+/// Kills a process and those that its first thread has started, and waits until they have ended; it is
+/// suspended first, so that it starts no others. They may have ended by themselves.
+pub(super) fn kill_with_children(process: Pid) -> Result<(), String> {
+    send(process, Signal::STOP);
+    let id = process.as_raw_nonzero().get().unsigned_abs();
+    let all: Vec<Pid> = children(id, process).filter_map(Pid::from_raw).chain([process]).collect();
+    kill(&all)
+}
+
+/// Kills these, and waits until they have ended; and until those are gone whose parent is killed too,
+/// since PostgreSQL does not start beside a process of its number that nobody has waited for.
 pub(super) fn kill(all: &[Pid]) -> Result<(), String> {
+    let pids: BTreeSet<i32> = all.iter().map(|process| process.as_raw_nonzero().get()).collect();
+    let is_orphan = |pid: &i32| Process::find(*pid).is_some_and(|it| pids.contains(&it.parent));
+    let orphans: BTreeSet<i32> = pids.iter().copied().filter(is_orphan).collect();
     all.iter().for_each(|process| send(*process, Signal::KILL));
-    let own = std::process::id().cast_signed();
-    let is_there = |process: &Pid| {
-        let pid = process.as_raw_nonzero().get();
+    let is_left = |pid: &i32| {
         // The first thread may have ended before the others.
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-        let has_ended = |process: Process| process.is_dead && process.parent == own && threads <= 1;
-        Process::find(pid).is_some_and(|process| !has_ended(process))
+        let is_left =
+            |process: Process| !process.is_dead || threads > 1 || orphans.contains(&process.pid);
+        Process::find(*pid).is_some_and(is_left)
     };
-    match comes_true(PATIENCE, LOOK, || !all.iter().any(is_there)) {
+    match comes_true(PATIENCE, LOOK, || !pids.iter().any(is_left)) {
         true => Ok(()),
         false => Err("a killed process does not end".to_owned()),
     }
@@ -60,7 +78,19 @@ fn send(process: Pid, signal: Signal) {
 
 fn living() -> Result<Vec<Process>, String> {
     let mut all = Process::all().map_err(|error| error.to_string())?;
-    let found = Process::descendants(&all, std::process::id().cast_signed());
+    let mut found: BTreeSet<i32> = children(std::process::id(), gettid()).collect();
+    for child in found.clone() {
+        found.append(&mut Process::descendants(&all, child));
+    }
     all.retain(|process| found.contains(&process.pid) && !process.is_dead);
     Ok(all)
+}
+
+/// The processes that a thread of a process has started; none if it has ended.
+fn children(process: u32, thread: Pid) -> impl Iterator<Item = i32> {
+    let path = format!("/proc/{process}/task/{}/children", thread.as_raw_nonzero());
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    let children: Vec<i32> =
+        children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    children.into_iter()
 }

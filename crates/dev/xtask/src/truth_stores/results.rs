@@ -64,7 +64,7 @@ pub(super) struct Cell {
     pub(super) wrong_slots: u64,
     /// Why there are no figures: the store failed.
     pub(super) failure: Option<String>,
-    /// If nothing disturbed it.
+    /// Of [`PRICED`](super::trials::PRICED).
     #[serde(default)]
     pub(super) price: Option<Price>,
 }

@@ -4,6 +4,7 @@ use base::Rng;
 use rand::seq::SliceRandom as _;
 
 use super::history::{HOUR_S, Message, SERIES, SLOT_S, Shape, draw, total};
+use super::stores::STORES;
 
 /// What the messages say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +28,14 @@ pub(super) enum Disturbance {
     /// The power fails at random moments within five seconds of each other, after all that the first
     /// hundredth of the messages brought is on the disk.
     PowerCuts,
+    /// Its clock jumps [`STEP_S`] ahead after a third of the messages, and back after two thirds.
+    ClockSteps,
     /// One message in [`CUT_EVERY`] is begun first, and its connection closed in the middle.
     Cuts,
 }
+
+/// See [`Disturbance::ClockSteps`], in seconds.
+pub(super) const STEP_S: i32 = 3_600;
 
 /// See [`Disturbance::Cuts`].
 pub(super) const CUT_EVERY: usize = 20;
@@ -61,6 +67,15 @@ pub(super) struct Script {
 }
 
 impl Trial {
+    /// Of how many stores the trial is made at the same time.
+    pub(super) fn at_once(&self) -> usize {
+        match (self.id, self.is_live) {
+            (PRICED, _) => 1,
+            (_, true) => STORES.len(),
+            _ => 4,
+        }
+    }
+
     /// Draws the trial. Its last hour ended within the hour before `now_s`; that of a live one begins
     /// soon.
     pub(super) fn draw(&self, now_s: i64, rng: &mut Rng) -> Script {
@@ -72,12 +87,15 @@ impl Trial {
     }
 }
 
+/// The trial of whose messages the price is told.
+pub(super) const PRICED: &str = "counts";
+
 /// How long a live trial takes, and after which time it begins.
 const LIVE_S: i64 = 60;
-const LIVE_IN_S: i64 = 20;
+const LIVE_IN_S: i64 = 40;
 
 /// All trials, in the order of the page.
-pub(super) static TRIALS: [Trial; 18] = [
+pub(super) static TRIALS: [Trial; 19] = [
     Trial {
         quantity: Quantity::Rate,
         script: published,
@@ -92,7 +110,7 @@ pub(super) static TRIALS: [Trial; 18] = [
         script: |end_s, rng| in_order(end_s, Shape { crosses_slots: true, ..PLAIN }, rng),
         ..trial("rates", "rates", "rates that change after 1 to 8 s, also within a slot")
     },
-    trial("counts", "counts", "counts over 1 to 8 s, none of which lies in two slots"),
+    trial(PRICED, "counts", "counts over 1 to 8 s, none of which lies in two slots"),
     Trial {
         is_live: true,
         script: |end_s, rng| {
@@ -170,6 +188,14 @@ pub(super) static TRIALS: [Trial; 18] = [
             "ahead",
             "clock slow",
             "the clock of the store is up to two hours behind that of the sender: the messages are of the current hour and of the next one; to one that is fast, messages are late, as in the trials before",
+        )
+    },
+    Trial {
+        disturbance: Disturbance::ClockSteps,
+        ..trial(
+            "steps",
+            "clock steps",
+            "while the store runs, its clock jumps an hour ahead after a third of the messages, and back after two thirds; what counts from a start (`CLOCK_MONOTONIC`), the times of files and the kernel's timers stay as they are",
         )
     },
     Trial {

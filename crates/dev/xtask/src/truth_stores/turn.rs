@@ -11,14 +11,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::{Rng, Seed};
 use rand::RngExt as _;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
+use super::clock;
 use super::disk::Disk;
 use super::history::{Message, SERIES, SLOT_S, total};
 use super::processes;
 use super::results::{Cell, Price};
-use super::stores::{AskedTime, Reply, Store, StoreKind, Times};
-use super::trials::{CUT_EVERY, Disturbance, Trial};
+use super::stores::{AskedTime, Reply, Store, StoreKind, Times, now_s};
+use super::trials::{CUT_EVERY, Disturbance, PRICED, STEP_S, Trial};
 use crate::process::output;
 
 /// The longest time from a start to the next kill, and how long the messages of a disturbed trial take at least.
@@ -48,9 +49,8 @@ pub(super) fn turn(
     if let (Times::Reading(why), false) = (kind.times, trial.is_live) {
         return Ok(Cell { unconcerned: Some(why.to_owned()), ..Cell::default() });
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let mut rng = seed.rng(trial.id);
-    let mut script = trial.draw(now.as_secs() as i64, &mut rng);
+    let mut script = trial.draw(now_s()?, &mut rng);
     if kind.times == Times::Arrival {
         script.asked_s = vec![(0, i64::MAX)];
     }
@@ -70,6 +70,9 @@ pub(super) fn turn(
         Ok(store) => store,
         Err(why) => return Ok(Cell { failure: Some(why), ..cell }),
     };
+    if trial.is_live && now_s()? >= script.sent.first().map_or(i64::MAX, |first| first.start_s) {
+        return Ok(Cell { failure: Some("it was not ready in time".to_owned()), ..cell });
+    }
     let before = price(folder.path())?;
     let answers = Answers::default();
     let (store_here, disk) = (store.as_mut(), disk.as_mut());
@@ -86,7 +89,7 @@ pub(super) fn turn(
     taken.retain(|message| !answers.refused.contains(&message.id));
     cell.taken = all(&taken, &script.asked_s);
     let finished = sent.and_then(|()| store.finish());
-    if trial.disturbance == Disturbance::None {
+    if trial.id == PRICED {
         let after = price(folder.path())?;
         cell.price =
             Some(Price { cpu_s: after.cpu_s - before.cpu_s, bytes: after.bytes - before.bytes });
@@ -193,6 +196,12 @@ impl Sender<'_> {
                     self.store.stop()?;
                     self.store.start()?;
                 }
+                (Disturbance::ClockSteps, _) if place == messages.len() / 3 => {
+                    clock::set_ahead(STEP_S)?;
+                }
+                (Disturbance::ClockSteps, _) if place == messages.len() * 2 / 3 => {
+                    clock::set_ahead(0)?;
+                }
                 (Disturbance::Kills, _) if Instant::now() >= next_kill => {
                     killer = kill_soon(self.store, &mut self.rng);
                     self.cell.kills += 1;
@@ -271,20 +280,9 @@ fn kill_soon(store: &dyn Store, rng: &mut Rng) -> Option<JoinHandle<()>> {
     let wait = Duration::from_micros(rng.random_range(0..1_000));
     Some(thread::spawn(move || {
         thread::sleep(wait);
-        kill_with_children(process);
+        // One that does not end is noticed when it should start again.
+        let _ = processes::kill_with_children(process);
     }))
-}
-
-/// Kills a process and those that it has started, and waits until they have ended; it is suspended
-/// first, so that it starts no others. They may have ended by themselves.
-fn kill_with_children(process: Pid) {
-    let _ = kill_process(process, Signal::STOP);
-    let path = format!("/proc/{0}/task/{0}/children", process.as_raw_nonzero());
-    let children = std::fs::read_to_string(path).unwrap_or_default();
-    let children = children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
-    let all: Vec<Pid> = children.chain([process]).collect();
-    // One that does not end is noticed when it should start again.
-    let _ = processes::kill(&all);
 }
 
 impl Cell {

@@ -139,10 +139,15 @@ pub(super) static STORES: [StoreKind; 16] = [
 /// The pause after each datagram: a socket holds only so many.
 const DATAGRAM_PAUSE: Duration = Duration::from_micros(200);
 
+/// This time, in seconds since 1970.
+pub(super) fn now_s() -> Result<i64, String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+    Ok(now.as_secs() as i64)
+}
+
 /// The hours around this time, in which everything of a trial has arrived.
 fn around_now(asked: AskedTime) -> Result<AskedTime, String> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
-    let now_s = now.as_secs() as i64;
+    let now_s = now_s()?;
     Ok(AskedTime { from_s: now_s - HOUR_S, to_s: now_s + HOUR_S, ..asked })
 }
 

@@ -42,7 +42,9 @@ fn questdb(folder: &Path) -> Result<Server, String> {
         // If it cannot be written, the server does not get ready.
         let _ = std::fs::write(config.join("server.conf"), lines);
         let mut command = Command::new("questdb");
-        command.arg("-d").arg(&folder);
+        // It unpacks a library at each start, and leaves it.
+        let options = format!("-XX:-UsePerfData -Djava.io.tmpdir={}", folder.display());
+        command.env("JAVA_TOOL_OPTIONS", options).arg("-d").arg(&folder);
         command
     })
 }
