@@ -56,6 +56,15 @@ impl Message {
     }
 }
 
+/// What the messages say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quantity {
+    /// Something was counted in the interval.
+    Count,
+    /// A rate that held during the interval.
+    Rate,
+}
+
 /// How a history is drawn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {

@@ -3,17 +3,8 @@
 use base::Rng;
 use rand::seq::SliceRandom as _;
 
-use super::history::{HOUR_S, Message, SERIES, SLOT_S, Shape, draw, total};
+use super::history::{HOUR_S, Message, Quantity, SERIES, SLOT_S, Shape, draw, total};
 use super::stores::STORES;
-
-/// What the messages say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quantity {
-    /// Something was counted in the interval.
-    Count,
-    /// A rate that held during the interval.
-    Rate,
-}
 
 /// What happens to the store while it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

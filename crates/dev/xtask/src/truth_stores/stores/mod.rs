@@ -16,8 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::history::{HOUR_S, Message};
-use super::trials::Quantity;
+use super::history::{HOUR_S, Message, Quantity};
 use crate::http::Answer;
 
 /// What a store answers to a message.
