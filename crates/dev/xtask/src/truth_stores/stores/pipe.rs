@@ -25,7 +25,8 @@ impl Pipe {
         last: fn(&str) -> Option<Result<(), String>>,
     ) -> Result<Pipe, String> {
         let mut command = tied(command);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // Its last words are for the person who starts the trial.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let shown = shown(&command);
         let child = command.spawn().map_err(|error| format!("{shown}: {error}"))?;
         let mut process = KilledOnDrop(child);
