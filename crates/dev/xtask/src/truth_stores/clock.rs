@@ -23,10 +23,8 @@ pub(super) fn set_ahead(ahead_s: i32) -> Result<(), String> {
     if !cfg!(target_arch = "x86_64") {
         return Err("the clock of a process can only be set on x86_64".to_owned());
     }
-    let all = processes::suspend()?;
-    let set = all.iter().try_for_each(|process| set_in(process.as_raw_nonzero().get(), ahead_s));
-    processes::resume(&all);
-    set
+    let suspended = processes::suspend()?;
+    suspended.all.iter().try_for_each(|process| set_in(process.as_raw_nonzero().get(), ahead_s))
 }
 
 fn set_in(pid: i32, ahead_s: i32) -> Result<(), String> {

@@ -1,6 +1,8 @@
 //! All processes that this thread has started, and those that they have: those of one trial.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use base::Nanos;
@@ -8,7 +10,7 @@ use host::Process;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::gettid;
 
-use crate::process::comes_true;
+use crate::process::{KilledOnDrop, comes_true};
 
 /// Timeout of the end of killed processes, and how often to look.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,24 +24,50 @@ pub(super) fn cpu() -> Result<Nanos, String> {
     Ok(living.iter().fold(ended, |sum, process| sum + process.cpu + process.children_cpu))
 }
 
+/// Suspended processes, which go on when this is dropped.
+pub(super) struct SuspendedProcesses {
+    pub(super) all: Vec<Pid>,
+    guard: KilledOnDrop,
+}
+
+/// Reads the processes that are suspended, and kills them when its input ends: if this process is
+/// killed, they notice nothing.
+const GUARD: &str =
+    "trap '' HUP INT; while read -r pid; do all=\"$all $pid\"; done; kill -KILL $all";
+
 /// Suspends all, also those that are started meanwhile.
-pub(super) fn suspend() -> Result<Vec<Pid>, String> {
-    let mut suspended = Vec::new();
-    loop {
-        let living = living()?;
-        let living: Vec<Pid> =
-            living.iter().filter_map(|living| Pid::from_raw(living.pid)).collect();
-        if living.iter().all(|process| suspended.contains(process)) {
-            return Ok(living);
+pub(super) fn suspend() -> Result<SuspendedProcesses, String> {
+    let mut guard = Command::new("sh");
+    let guard = guard.args(["-c", GUARD]).stdin(Stdio::piped()).spawn();
+    let guard = KilledOnDrop(guard.map_err(|error| format!("sh: {error}"))?);
+    let mut suspended = SuspendedProcesses { all: Vec::new(), guard };
+    while suspended.add_new()? {}
+    // Some may have ended before.
+    suspended.all.retain(|process| Process::find(process.as_raw_nonzero().get()).is_some());
+    Ok(suspended)
+}
+
+impl SuspendedProcesses {
+    /// Suspends those that it does not have yet; returns whether there are any.
+    fn add_new(&mut self) -> Result<bool, String> {
+        let guard = Pid::from_child(&self.guard.0);
+        let mut found: Vec<Pid> =
+            living()?.iter().filter_map(|living| Pid::from_raw(living.pid)).collect();
+        found.retain(|process| *process != guard && !self.all.contains(process));
+        let mut input = self.guard.0.stdin.as_ref().ok_or("the guard has no input")?;
+        for process in &found {
+            writeln!(input, "{process}").map_err(|error| format!("the guard: {error}"))?;
+            self.all.push(*process);
+            send(*process, Signal::STOP);
         }
-        living.iter().for_each(|process| send(*process, Signal::STOP));
-        suspended = living;
+        Ok(!found.is_empty())
     }
 }
 
-/// Lets those that were suspended go on.
-pub(super) fn resume(all: &[Pid]) {
-    all.iter().for_each(|process| send(*process, Signal::CONT));
+impl Drop for SuspendedProcesses {
+    fn drop(&mut self) {
+        self.all.iter().for_each(|process| send(*process, Signal::CONT));
+    }
 }
 
 /// Kills a process and those that its first thread has started, and waits until they have ended; it is

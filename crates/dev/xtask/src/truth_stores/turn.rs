@@ -210,8 +210,8 @@ impl Sender<'_> {
                     disk.sync()?;
                 }
                 (Disturbance::PowerCuts, Some(disk)) if Instant::now() >= next_kill => {
-                    let all = processes::suspend()?;
-                    disk.cut_power(|| processes::kill(&all))?;
+                    let suspended = processes::suspend()?;
+                    disk.cut_power(|| processes::kill(&suspended.all))?;
                     self.cell.kills += 1;
                     self.store.start()?;
                     next_kill = Instant::now() + every.mul_f64(self.rng.random_range(0.5..1.0));

@@ -15,6 +15,7 @@ use super::{
 use crate::binary;
 use crate::http::Request;
 use crate::process::output;
+use crate::server::tied;
 
 pub(super) const SQLITE: StoreKind = StoreKind {
     name: "tachograph, SQLite",
@@ -88,7 +89,7 @@ impl Ours {
         command.args(["serve", "--http", "127.0.0.1:0", "--no-graphite", "--no-pickle"]);
         command.args(options).arg("--journal");
         command.arg(self.folder.join("journal")).env("TACHOGRAPH_RECORD", &self.place);
-        let daemon = Daemon::start(command, if kind == "tcp://" { 1 } else { 2 })?;
+        let daemon = Daemon::start(tied(command), if kind == "tcp://" { 1 } else { 2 })?;
         let at = daemon.at(kind, 0);
         self.port = at.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or(at)?;
         self.daemon = Some(daemon);
