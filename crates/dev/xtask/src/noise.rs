@@ -32,6 +32,9 @@ const TRUTH: f64 = 1.0 / 1.0493;
 /// The truth is known to a thousandth; an interval that misses it by less counts as containing it.
 const TRUTH_OFF: f64 = 0.001;
 
+/// Comparisons of at most as many seconds have the short blocks of `--quick`.
+const QUICK_S: u32 = 60;
+
 /// wrk shows what it shows in a few runs.
 const WRK_RUNS: u32 = 5;
 /// Additional time for wrk, and time for its server to listen.
@@ -73,7 +76,7 @@ pub(crate) struct NoiseOptions {
     /// Only these neighbours
     #[arg(long, value_name = "NAME", value_parser = one_of(PROFILES, |profile| profile.name))]
     profile: Option<Profile>,
-    /// Limit on the time of a comparison
+    /// Limit on the time of a comparison; up to a minute, it is `--quick`
     #[arg(long, value_name = "S", default_value_t = 60)]
     seconds: u32,
     /// Only the closed loop
@@ -155,7 +158,11 @@ fn compare(
         schedule: &schedule,
         flags: [&flags[0], &flags[1]],
     };
-    let further = ["--quick", "--seed", &seed.to_string()];
+    let seed = seed.to_string();
+    let mut further = vec!["--seed", &seed];
+    if wanted.seconds <= QUICK_S {
+        further.push("--quick");
+    }
     binary::run_experiment(tachograph, folder, &fixtures.toml(), &further, quota.map(Quota::folder))
 }
 
