@@ -30,8 +30,8 @@ pub(super) struct SuspendedProcesses {
     guard: KilledOnDrop,
 }
 
-/// Reads the processes that are suspended, and kills them when its input ends: if this process is
-/// killed, they notice nothing.
+/// Reads which processes are suspended, and kills them when its input ends: they would not notice
+/// that this process was killed.
 const GUARD: &str =
     "trap '' HUP INT; while read -r pid; do all=\"$all $pid\"; done; kill -KILL $all";
 

@@ -212,6 +212,7 @@ impl Sender<'_> {
                 (Disturbance::PowerCuts, Some(disk)) if Instant::now() >= next_kill => {
                     let suspended = processes::suspend()?;
                     disk.cut_power(|| processes::kill(&suspended.all))?;
+                    drop(suspended);
                     self.cell.kills += 1;
                     self.store.start()?;
                     next_kill = Instant::now() + every.mul_f64(self.rng.random_range(0.5..1.0));

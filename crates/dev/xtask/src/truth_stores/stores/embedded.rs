@@ -22,7 +22,7 @@ pub(super) const DUCKDB: StoreKind = StoreKind {
 pub(super) const CHDB: StoreKind = StoreKind {
     name: "chDB (ClickHouse)",
     protocol: "`INSERT` of a row for each message (series, end, count), with an `insert_deduplication_token`",
-    settings: "`MergeTree` with `non_replicated_deduplication_window = 10000`, `fsync_after_insert = 1`, `fsync_part_directory = 1`, `parts_to_delay_insert`, `parts_to_throw_insert` and `max_suspicious_broken_parts = 100000`, since each message is a part (with the default of the last, it did not start again after power cuts in 4 of 6 rounds: more than 100 parts were incomplete, none of them acknowledged)",
+    settings: "`MergeTree` with `non_replicated_deduplication_window = 10000`, `fsync_after_insert = 1`, `fsync_part_directory = 1`, `parts_to_delay_insert`, `parts_to_throw_insert` and `max_suspicious_broken_parts = 100000`, since each message is a part (with the default of the last, it did not start again after power cuts in 4 of 6 rounds: it found more than 100 parts broken, without which every total is true)",
     install: "pip install chdb",
     version: || Engine::ChDb.version(),
     open: |folder, _: Quantity| Engine::ChDb.open(folder),
