@@ -56,6 +56,7 @@ fn touches(fact: &Fact, metric: Metric, offer: Offer) -> bool {
         | Fact::LongStops { .. } => {
             offer != Offer::Open && !matches!(metric, Metric::Cpu | Metric::Memory)
         }
+        Fact::NotProfiled { .. } | Fact::ProfileDiffers { .. } => false,
         _ => true,
     }
 }

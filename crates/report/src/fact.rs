@@ -203,6 +203,10 @@ pub(crate) fn clause(part: &Part, finding: &Finding) -> String {
             format_count(*other_length),
             view::name(part, *other),
         ),
+        Fact::NotProfiled { why } => format!("no profile: {why}"),
+        Fact::ProfileDiffers { sampled, counted, .. } => of(format!(
+            "the samples do not add up to the CPU time that the kernel counted: {sampled} of {counted}"
+        )),
         Fact::Standing => "the servers were already running, so there is one start of each: the \
              interval covers these starts only, and not how starts of the same server differ"
             .to_owned(),

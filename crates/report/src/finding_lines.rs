@@ -187,6 +187,8 @@ fn size(fact: &Fact) -> f64 {
         | Fact::ErrorPage { .. }
         | Fact::Unchecked { .. }
         | Fact::Standing
+        | Fact::NotProfiled { .. }
         | Fact::Tracked => 0.0,
+        Fact::ProfileDiffers { sampled, counted, .. } => sampled.0.abs_diff(counted.0) as f64,
     }
 }

@@ -83,6 +83,7 @@ fn part_json(run: &Run, part: &Part) -> Value {
         },
         "disturbance": part.disturbance.map(|d| disturbance_json(run, part, &d)),
         "published": part.published,
+        "why": part.why,
     })
 }
 

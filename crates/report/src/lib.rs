@@ -36,6 +36,7 @@ mod text;
 mod validity;
 mod verdict;
 mod view;
+mod why;
 
 pub use beside::beside;
 pub use csv::csv;
@@ -54,3 +55,4 @@ pub use terminal::terminal;
 pub use text::{Style, indented};
 pub use validity::{RunVerdict, is_invalid, reasons, shortfalls};
 pub use verdict::first_verdict;
+pub use why::folded;

@@ -11,7 +11,7 @@ use crate::load::{LoadReport, TIMES};
 use crate::text::{capitalised, one_line, sentence, shell};
 use crate::verdict::{self, AnswerLine, ratio_cells};
 use crate::{
-    caveat, changes, disruption, figures, ledger, machine, place, setting, validity, view,
+    caveat, changes, disruption, figures, ledger, machine, place, setting, validity, view, why,
 };
 
 /// The report as Markdown.
@@ -130,11 +130,51 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
     out += &table(part);
     out += &verdicts(part);
     out += &others(part);
+    out += &reasons(part);
     out += &list(ledger::accounts(part).map(|account| ledger(&account)));
     out += &disturbance(run, part);
     // What makes the part INVALID or weakens its verdicts is already above.
     out += &findings(&caveat::elsewhere(part));
     out + &paragraph(&format!("{}.", setting::line(part)))
+}
+
+/// What makes the difference in CPU time.
+pub(crate) fn reasons(part: &Part) -> String {
+    let table = |why: &record::Why| {
+        let unit = why::CostUnit::of(why).word();
+        let names = [why.baseline, why.variant].map(|v| escape(view::name(part, v)));
+        let mut out = format!("**{}**\n\n", escape(&sentence(&why::sentence(part, why))));
+        out += &format!(
+            "| {} | {}, {unit} | {}, {unit} | {} | {} |\n",
+            why::HEADS[0],
+            names[0],
+            names[1],
+            why::HEADS[1],
+            why::HEADS[2]
+        );
+        out += "| :-- | --: | --: | --: | --: |\n";
+        for row in why::rows(why) {
+            let module = match row.module.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", escape(&row.module)),
+            };
+            let name = if row.is_sum { escape(&row.name) } else { format!("`{}`", row.name) };
+            out += &format!("| {name}{module} | {} |\n", row.cells.join(" | "));
+        }
+        out += &format!(
+            "\n{} {} {}\n\n",
+            why::LEGEND,
+            sentence(&why::method(why)),
+            sentence(&why::agreement(why))
+        );
+        let calls = why::call_rows(why).into_iter().filter(|call| call.differs);
+        let calls = calls.map(|call| {
+            format!("system call `{}`: {} per request; {}", call.name, call.calls, call.time)
+        });
+        let waits = why::waits_in_words(part, why);
+        out + &list(calls.chain(waits.iter().map(|words| escape(&sentence(words)))))
+    };
+    part.why.iter().map(table).collect()
 }
 
 /// A run of `load`: one trial without comparisons.

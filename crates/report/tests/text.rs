@@ -23,6 +23,7 @@ fn each_run_on_one_screen() {
     for (name, run) in [
         ("two_variants_fit_on_one_screen", sample::tcp_unix()),
         ("several_variants_and_one_that_was_skipped", sample::layers()),
+        ("profiled", sample::profiled()),
         ("an_invalid_run_says_so_above_its_figures", sample::invalid()),
         ("long_commands_stand_above_their_figures", sample::hostile()),
         ("stopped", sample::interrupted()),
@@ -51,6 +52,7 @@ fn each_run_in_an_issue() {
     for (name, run) in [
         ("markdown", sample::tcp_unix()),
         ("markdown_hostile", sample::hostile()),
+        ("markdown_profiled", sample::profiled()),
         ("markdown_few_blocks", sample::few_blocks()),
         ("markdown_overloaded", sample::overloaded()),
         ("markdown_unbounded", sample::unbounded()),

@@ -93,6 +93,22 @@ pub enum Fact {
         #[serde(flatten)]
         by: NetworkLimit,
     },
+    /// The stacks' CPUs could not be sampled.
+    NotProfiled {
+        /// The cause, and what to do.
+        why: String,
+    },
+    /// The sampled CPU time of a trial is not that of its control group.
+    ProfileDiffers {
+        /// The offer of the trials.
+        offer: Offer,
+        /// CPU time by samples, over all blocks.
+        #[serde(rename = "sampled_ns")]
+        sampled: Nanos,
+        /// The same by the control group.
+        #[serde(rename = "counted_ns")]
+        counted: Nanos,
+    },
     /// A client thread was busy nearly all the time.
     ClientBusy {
         /// Busy share of the busiest thread.
@@ -437,6 +453,8 @@ impl Fact {
             Fact::WarmUp { .. } => "warm_up",
             Fact::NullServer { .. } => "null_server",
             Fact::NetworkLimited { .. } => "network_limited",
+            Fact::NotProfiled { .. } => "not_profiled",
+            Fact::ProfileDiffers { .. } => "profile_differs",
             Fact::ClientBusy { .. } => "client_busy",
             Fact::Ledger { .. } => "ledger",
             Fact::Discarded { .. } => "discarded",

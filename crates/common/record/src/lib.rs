@@ -18,6 +18,7 @@ mod line;
 mod method;
 mod model;
 mod offer;
+mod profile;
 
 pub use base::Machine;
 pub use diff::{Diff, DiffOutcome, Revision};
@@ -30,3 +31,7 @@ pub use line::{FirstComparison, RunLine};
 pub use method::{METHOD, version_with_method};
 pub use model::*;
 pub use offer::Offer;
+pub use profile::{
+    Call, CallDifference, CostDifference, CountDifference, Function, FunctionDifference,
+    GroupDifference, Profile, SystemCallDifference, SystemCalls, WaitDifference, Waits, Why,
+};

@@ -5,7 +5,7 @@ use ledger::Ledger;
 use serde::{Deserialize, Serialize};
 use stats::{Estimate, Judgement};
 
-use crate::{Disruption, Distribution, Finding, Layout, Offer};
+use crate::{Disruption, Distribution, Finding, Layout, Offer, Profile, Why};
 
 /// Which command made a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +107,12 @@ pub struct Part {
     pub independent_starts: bool,
     /// How busy the machine was with other work, and what that cost; `None` before the analysis.
     pub disturbance: Option<Disturbance>,
+    /// Whether the stacks' CPUs were sampled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub profiled: bool,
+    /// What makes the differences in CPU time, for each comparison of CPU time, if that was sampled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<Why>,
 }
 
 /// The load on every variant of a part.
@@ -452,6 +458,9 @@ pub struct Trial {
     /// What was done to the stack meanwhile, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disruption: Option<Disruption>,
+    /// Where the CPU time of the stack went during its slices, if that was sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
 }
 
 /// One slice: a short stretch of load on one variant.

@@ -25,6 +25,7 @@ mod tools;
 mod truth;
 mod truth_stores;
 mod warehouse;
+mod why;
 mod why_unix;
 mod zoo;
 
@@ -85,6 +86,9 @@ enum Proof {
     /// Servers that are uneven in known ways, drawn by the seed, each compared with an even one and
     /// with itself 5% worse: intervals that hold the truth, wrong signs, half-widths
     Zoo(zoo::ZooOptions),
+    /// Servers with fifty functions, one of which costs twice as much: whether --why names it first, and
+    /// none where both are equal
+    Why(why::WhyOptions),
     /// tachograph diff on a repository whose head is equal, and on one whose head is 5% slower,
     /// beside a neighbour that uses a third of a CPU
     Diff(Runs<10>),
@@ -169,7 +173,7 @@ enum OwnTask {
 
 /// The proofs of `prove all`.
 const ALL: &str = "simulation crashes accuracy graphite parquet kills batches imports restarts \
-                   serve-kills power-cuts database-kills warehouse sixty aa injection noise zoo diff \
+                   serve-kills power-cuts database-kills warehouse sixty aa injection noise zoo why diff \
                    faults";
 
 /// Exit status 1 if a proof does not hold or a bench is incomplete, 2 if it could not be made.
@@ -211,6 +215,7 @@ impl Proof {
             Proof::Injection(runs) => injection::prove(runs.into()),
             Proof::Noise(wanted) => noise::prove(&wanted),
             Proof::Zoo(wanted) => zoo::prove(&wanted),
+            Proof::Why(wanted) => why::prove(&wanted),
             Proof::Diff(runs) => diff::prove(runs.into()),
             Proof::Faults(runs) => faults::prove(runs.into()),
             Proof::Kills(runs) => kills::prove(runs.into()),

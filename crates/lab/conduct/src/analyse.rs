@@ -285,7 +285,7 @@ fn total(trial: &Trial, metric: Metric) -> Option<Total> {
     }
 }
 
-fn per_request(cost: Option<Nanos>, trial: &Trial) -> Option<Total> {
+pub(crate) fn per_request(cost: Option<Nanos>, trial: &Trial) -> Option<Total> {
     let requests = trial.ledger.served.unwrap_or(trial.ledger.counts.completed);
     Some(Total { amount: cost?.0 as f64, per: requests as f64 })
 }

@@ -112,6 +112,14 @@ impl<'a> PartRunner<'a> {
         Ok(())
     }
 
+    /// Notes a fact about the whole part.
+    pub(crate) fn note(&self, run: &mut Run, fact: Fact, context: &mut RunContext<'_>) {
+        let finding = Finding { severity: Severity::Warning, block: None, variant: None, fact };
+        run.parts[self.index].findings.push(finding.clone());
+        let part = Box::new(run.parts[self.index].clone());
+        context.watcher.event(&Event::Found { part, finding });
+    }
+
     /// Records the part of a run that was stopped before it began.
     pub(crate) fn leave_out(
         &self,
@@ -590,6 +598,7 @@ pub(crate) fn blank(plan: &spec::Part, layout: record::Layout) -> Part {
         precision: plan.schedule.precision,
         quick: plan.schedule.quick,
         independent_starts: plan.schedule.independent_starts,
+        profiled: plan.schedule.why,
         ..Part::default()
     }
 }

@@ -10,9 +10,10 @@ use drive::{LearnedResponse, LiveCounts, Observation, Slice};
 use far::{Look, MachineReading};
 use host::{Identity, Meter, Reading};
 use ledger::{Counts, Ledger};
+use profile::{Profiler, WatchedStack};
 use record::{Disruption, Life, Offer, Trial};
 use spec::{Action, EngineChoice, Target, Variant};
-use stage::{Draws, Stage, StartOptions, server_count};
+use stage::{Draws, LiveStack, Stage, StartOptions, server_count};
 
 use crate::acting::{Actor, attribute};
 use crate::error::StartError;
@@ -45,6 +46,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) stop: drive::StopFlag,
     pub(crate) step: Nanos,
     pub(crate) meter: &'a Meter,
+    /// Samples where the CPU time of the part's stacks goes.
+    pub(crate) profiler: Option<Arc<Profiler>>,
 }
 
 /// The seeds of a start.
@@ -97,6 +100,7 @@ pub(crate) struct RunningVariant {
     env_padding_bytes: u32,
     step: Nanos,
     memory_read: Instant,
+    profiler: Option<Arc<Profiler>>,
 }
 
 impl RunningVariant {
@@ -114,7 +118,10 @@ impl RunningVariant {
             None => &around.extra_env,
             Some(machine) => &machine.facts().env,
         };
-        let stack = with_environment(&variant.stack, environment);
+        let mut stack = with_environment(&variant.stack, environment);
+        if around.profiler.is_some() {
+            name_generated_code(&mut stack);
+        }
         prepare(variant, &site, around)?;
         let mut attempt = 0;
         let stack = loop {
@@ -136,6 +143,10 @@ impl RunningVariant {
                 other => break other?,
             }
         };
+        let profiler = around.profiler.clone().filter(|_| stack.near().is_some());
+        if let (Some(profiler), Some(near)) = (&profiler, stack.near()) {
+            profiler.watch(watched(index, variant, near));
+        }
         let counter = Counter::of(variant, &stack)?;
         let target = Target::parse(&stack.expand(&variant.target)?)
             .map_err(|error| StartError::Unfit(error.to_string()))?;
@@ -185,6 +196,7 @@ impl RunningVariant {
             counter,
             env_padding_bytes: draws.env_padding_bytes,
             step: around.step,
+            profiler,
         })
     }
 
@@ -233,6 +245,16 @@ impl RunningVariant {
                 self.trial_sums.len() - 1
             }
         };
+        let profiler = self.profiler.clone().filter(|_| offer.is_measured());
+        if let Some(profiler) = &profiler {
+            profiler.begin(self.variant as u32, at);
+        }
+        // In the second half of the warm-up, which finds all connections open.
+        let is_warm = offer == Offer::WarmUp && !self.trial_sums[at].slices.is_empty();
+        let counting = self.profiler.clone().filter(|_| is_warm);
+        if let Some(profiler) = &counting {
+            profiler.begin_counting(self.variant as u32);
+        }
         let before = self.look(meter, false)?;
         let started = base::timestamp_now();
         let (mut seen, disruption) = match offer.is_measured() && !self.actions.is_empty() {
@@ -242,6 +264,12 @@ impl RunningVariant {
         let arrivals = self.arrivals(&mut seen);
         let with_memory = !self.is_external && self.memory_read.elapsed() >= MEMORY_EVERY;
         let after = self.look(meter, with_memory)?;
+        if let Some(profiler) = &profiler {
+            profiler.end(at);
+        }
+        if let Some(profiler) = &counting {
+            profiler.end_counting(seen.counts.completed);
+        }
         if with_memory {
             self.memory_read = Instant::now();
         }
@@ -380,20 +408,28 @@ impl RunningVariant {
     pub(crate) fn end(self) -> VariantResult {
         let RunningVariant {
             variant,
-            trial_sums,
+            mut trial_sums,
             stack,
             session,
             mut counter,
             env_padding_bytes,
             apart,
+            profiler,
             ..
         } = self;
+        // While its processes live, because what their addresses mean is in them.
+        for (trial, profile) in profiler.iter().flat_map(|of| of.take(variant as u32)) {
+            trial_sums[trial].profile = Some(profile);
+        }
         let (counts, errors) = session.close();
         let settled = counter.as_mut().map(|counter| counter.settle(counts.completed));
         let FinalCount { served, discarded, error: served_error } = settled.unwrap_or_default();
         let log_tail = stack.log_tail(5).join("\n");
         let commands_said = stack.near().and_then(|stack| stack.commands_tail(1).pop());
         let stopped = stack.stop();
+        if let Some(profiler) = profiler {
+            profiler.forget(variant as u32);
+        }
         let mut by_trials = Counts::default();
         trial_sums.iter().for_each(|trial_sum| by_trials.merge(&trial_sum.counts));
         VariantResult {
@@ -433,6 +469,14 @@ impl Setting<'_> {
             }
         }
     }
+}
+
+/// How a profiler recognises a stack, and what differs between its starts.
+fn watched(variant: usize, plan: &Variant, stack: &LiveStack) -> WatchedStack {
+    let mut folders = vec![stack.dir().to_owned()];
+    folders.extend(plan.stack.working_dir.clone());
+    folders.extend(std::env::current_dir());
+    WatchedStack { stack: variant as u32, guard: stack.guard_pid() as u32, folders }
 }
 
 /// Runs the command that prepares a start, on the stack's machine.
@@ -480,6 +524,18 @@ fn with_environment(stack: &spec::Stack, extra: &[(String, String)]) -> spec::St
         }
     }
     stack
+}
+
+/// Makes interpreters tell the names of their functions: CPython from 3.12, and Node.
+fn name_generated_code(stack: &mut spec::Stack) {
+    const NODE: &str = "--perf-basic-prof --interpreted-frames-native-stack";
+    for process in &mut stack.processes {
+        process.env.entry("PYTHONPERFSUPPORT".to_owned()).or_insert_with(|| "1".to_owned());
+        let given = process.env.get("NODE_OPTIONS").cloned();
+        let given = given.or_else(|| std::env::var("NODE_OPTIONS").ok()).unwrap_or_default();
+        let options = format!("{given} {NODE}").trim().to_owned();
+        process.env.insert("NODE_OPTIONS".to_owned(), options);
+    }
 }
 
 /// A variant's name as a folder name.

@@ -182,6 +182,7 @@ pub(crate) mod tests {
             step: Nanos::from_millis(50),
             env_padding_bytes: 0,
             disruption: None,
+            profile: None,
         }
     }
 

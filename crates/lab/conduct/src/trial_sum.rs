@@ -134,6 +134,8 @@ pub(crate) struct TrialSum {
     pub(crate) seen: Vec<SliceSeen>,
     /// What was done to the stack meanwhile, if anything.
     pub(crate) disruption: Option<Disruption>,
+    /// Where the CPU time of the stack went, if that was sampled.
+    pub(crate) profile: Option<record::Profile>,
     /// What the server's side has counted of its slices: `None` if it counts only whole lives, an
     /// inner `None` if a slice's count did not add up.
     pub(crate) arrivals: Option<Option<Count>>,
@@ -158,6 +160,7 @@ impl TrialSum {
             source_changes: 0,
             seen: Vec::new(),
             disruption: None,
+            profile: None,
             arrivals: None,
             started: base::timestamp_now(),
             client: Vec::new(),
@@ -359,6 +362,7 @@ impl TrialSum {
             step: self.step,
             env_padding_bytes,
             disruption: self.disruption.clone(),
+            profile: self.profile.clone(),
         }
     }
 

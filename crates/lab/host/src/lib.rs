@@ -52,6 +52,18 @@ pub fn online_cpus() -> Result<CpuSet, HostError> {
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
+/// All CPUs of the machine that are switched on, also those on which this process may not run.
+///
+/// # Errors
+/// If /sys does not say.
+pub fn all_cpus() -> Result<CpuSet, HostError> {
+    let path = "/sys/devices/system/cpu/online";
+    read(path)?.trim().parse().map_err(|error: base::CpuSetError| HostError {
+        path: PathBuf::from(path),
+        why: error.to_string(),
+    })
+}
+
 /// CPU time of all threads of this process, user and system (CLOCK_PROCESS_CPUTIME_ID).
 pub fn own_cpu() -> base::Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

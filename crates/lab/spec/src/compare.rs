@@ -36,6 +36,8 @@ pub struct CompareArgs {
     pub isolated: bool,
     /// Draw what chance decides about a start for each variant of a block.
     pub independent_starts: bool,
+    /// Sample where the servers' CPU time goes.
+    pub why: bool,
     /// Limit on the total time.
     pub max_time: Option<Nanos>,
     /// Limit on the number of blocks.
@@ -390,6 +392,7 @@ fn schedule(args: &CompareArgs) -> Result<Schedule, SpecError> {
     let mut schedule = Schedule {
         isolated: args.isolated,
         independent_starts: args.independent_starts,
+        why: args.why,
         ..Schedule::default()
     };
     if args.quick {

@@ -360,6 +360,8 @@ pub struct Schedule {
     /// Draw what chance decides about a start for each variant of a block, instead of once for all of
     /// them.
     pub independent_starts: bool,
+    /// Sample where the stacks' CPU time goes.
+    pub why: bool,
     /// The whole measured time of a trial is one slice without a lead-in: actions happen at given
     /// moments of it, and what they cause must not fall between two slices.
     pub one_slice: bool,
@@ -405,6 +407,7 @@ impl Default for Schedule {
             warmup: Nanos::from_millis(300),
             isolated: false,
             independent_starts: false,
+            why: false,
             one_slice: false,
             quick: false,
             margin: None,

@@ -329,6 +329,11 @@ impl LiveStack {
         Some(StageError::OtherPort { process, command, port, given })
     }
 
+    /// The process from which all others of the stack descend.
+    pub fn guard_pid(&self) -> i32 {
+        self.guard_pid
+    }
+
     /// The variant's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -76,6 +76,17 @@ pub fn level_of(
     Estimate::from_log(crate::spread::mean(logs), half.unwrap_or(f64::INFINITY))
 }
 
+/// The mean of one difference per block, in the unit of `differences`, with Student's interval, or with
+/// that of a person who stopped the run after seeing its data. Infinite without a spread.
+pub fn mean_difference(differences: &[f64], Sureness { alpha, interrupted }: Sureness) -> Estimate {
+    let value = crate::spread::mean(differences);
+    let half = Spread::of(differences).map_or(f64::INFINITY, |spread| match interrupted {
+        true => anytime_half_width(&spread, alpha),
+        false => spread.t_half_width(alpha),
+    });
+    Estimate { value, low: value - half, high: value + half }
+}
+
 fn exponentiated(logs: &[f64], confidence: f64) -> Estimate {
     match Spread::of(logs) {
         Some(spread) => Estimate::from_log(spread.mean, spread.t_half_width(1.0 - confidence)),
@@ -95,6 +106,19 @@ mod tests {
         assert!((ratio.value - 1.197_216).abs() < 1e-6, "{ratio:?}");
         assert!((ratio.low - 0.972_81).abs() < 1e-4, "{ratio:?}");
         assert!((ratio.high - 1.473_39).abs() < 1e-4, "{ratio:?}");
+    }
+
+    #[test]
+    fn a_difference_by_hand() {
+        // Mean 2, s 1, n 3, t(0.05, 2) 4.302653.
+        let sureness = Sureness { alpha: 0.05, interrupted: false };
+        let estimate = mean_difference(&[1.0, 2.0, 3.0], sureness);
+        assert!((estimate.value - 2.0).abs() < 1e-12);
+        assert!((estimate.high - 2.0 - 4.302_653 / 3_f64.sqrt()).abs() < 1e-6, "{estimate:?}");
+        assert!((estimate.low + estimate.high - 4.0).abs() < 1e-12);
+        assert_eq!(mean_difference(&[1.0], sureness).high, f64::INFINITY);
+        let stopped = mean_difference(&[1.0, 2.0, 3.0], Sureness { interrupted: true, ..sureness });
+        assert!(stopped.high > estimate.high);
     }
 
     #[test]

@@ -39,7 +39,7 @@ mod warm_up;
 pub use anytime::anytime_half_width;
 pub use bias::{Bias, BiasCause, bias_bound, log_bias, lost_share};
 pub use changepoint::{Drift, drift, pelt};
-pub use estimate::{NotPositive, level, level_of, log_ratios, mean_log_ratio};
+pub use estimate::{NotPositive, level, level_of, log_ratios, mean_difference, mean_log_ratio};
 pub use judge::{BetterDirection, DECIDING_BLOCKS_MIN, Evidence, Judgement, Opinion, judge};
 pub use median::median;
 pub use mirrored_order::mirrored_order;

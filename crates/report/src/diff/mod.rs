@@ -168,6 +168,7 @@ pub fn diff_markdown(run: &Run, diff: &Diff) -> String {
     out += &markdown::findings(&caveat::lines(part));
     out += &markdown::optional(uncompared(run).map(|words| format!("{words}.")));
     out += &table(part, diff);
+    out += &markdown::reasons(part);
     out += &list(
         [("base", &diff.base), ("head", &diff.head)]
             .into_iter()

@@ -4,6 +4,7 @@ mod charts;
 mod overview;
 mod parts;
 mod tables;
+mod why;
 
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use record::{Part, Run, RunKind};

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use record::{Metric, Offer, Part, Run, RunKind};
 use stats::Verdict;
 
-use super::{both, charted, charts, empty, marked, note, section, tables, warning_mark};
+use super::{both, charted, charts, empty, marked, note, section, tables, warning_mark, why};
 use crate::chart;
 use crate::finding_lines::FindingLine;
 use crate::load::LoadReport;
@@ -38,6 +38,7 @@ pub(crate) fn part(run: &Run, index: usize, part: &Part) -> Markup {
             (tables::losses(part))
             (section("Figures", tables::figures(run, part)))
             (ratios(part))
+            (why::sections(part))
             (trials(part))
             (percentiles(part))
             (over_time(run, part))

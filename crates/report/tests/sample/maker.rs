@@ -115,6 +115,7 @@ impl Maker {
             step: STEP,
             env_padding_bytes: self.rng.random_range(0..4096),
             disruption: None,
+            profile: None,
         }
     }
 

@@ -27,6 +27,7 @@ pub(crate) use sound::*;
 pub(crate) fn all() -> Vec<(&'static str, Run)> {
     vec![
         ("tcp_unix", tcp_unix()),
+        ("profiled", profiled()),
         ("hostile", hostile()),
         ("layers", layers()),
         ("invalid", invalid()),

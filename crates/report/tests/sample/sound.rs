@@ -42,6 +42,125 @@ pub(crate) fn tcp_unix() -> Run {
     RUN.get_or_init(make_tcp_unix).clone()
 }
 
+/// The same with samples: one function became slower, another faster.
+pub(crate) fn profiled() -> Run {
+    let cost = |baseline_ns: f64, variant_ns: f64, half: f64| CostDifference {
+        baseline_ns,
+        variant_ns,
+        difference_ns: Estimate {
+            value: variant_ns - baseline_ns,
+            low: variant_ns - baseline_ns - half,
+            high: variant_ns - baseline_ns + half,
+        },
+    };
+    let count = |baseline: f64, variant: f64, half: f64| CountDifference {
+        baseline,
+        variant,
+        difference: Estimate {
+            value: variant - baseline,
+            low: variant - baseline - half,
+            high: variant - baseline + half,
+        },
+    };
+    let function = |name: &str, module: &str| Function {
+        name: Some(name.to_owned()),
+        module: module.to_owned(),
+        is_program: false,
+    };
+    let row = |name, module, own, with_callees| FunctionDifference {
+        function: function(name, module),
+        own,
+        with_callees,
+    };
+    let call = |name, module, caller, with_callees| CallDifference {
+        function: function(name, module),
+        caller,
+        with_callees,
+    };
+    let mut run = tcp_unix();
+    run.parts[0].profiled = true;
+    run.parts[0].why = vec![Why {
+        baseline: 0,
+        variant: 1,
+        offer: Offer::Closed,
+        blocks: 12,
+        tested: 143,
+        own: cost(491_800.0, 441_300.0, 6_100.0),
+        counted: cost(492_100.0, 441_000.0, 5_900.0),
+        interrupts: cost(0.0, 120.0, 90.0),
+        functions: vec![
+            row(
+                "tcp_sendmsg_locked",
+                "kernel",
+                cost(31_000.0, 0.0, 2_400.0),
+                cost(52_000.0, 0.0, 3_300.0),
+            ),
+            row(
+                "unix_stream_sendmsg",
+                "kernel",
+                cost(0.0, 9_000.0, 1_100.0),
+                cost(0.0, 14_500.0, 1_600.0),
+            ),
+            row(
+                "<Request as From>::from",
+                "app & co.py",
+                cost(8_000.0, 12_000.0, 1_300.0),
+                cost(9_000.0, 13_200.0, 1_900.0),
+            ),
+        ],
+        others: cost(452_800.0, 420_300.0, 7_000.0),
+        other_functions: 411,
+        unnamed: cost(900.0, 880.0, 300.0),
+        with_callees: vec![row(
+            "send",
+            "libc.so.6",
+            cost(300.0, 310.0, 90.0),
+            cost(61_000.0, 16_000.0, 4_000.0),
+        )],
+        groups: vec![
+            GroupDifference { name: "app.py".to_owned(), own: cost(400_000.0, 401_000.0, 5_000.0) },
+            GroupDifference {
+                name: "kernel: TCP: segments, timers, headers".to_owned(),
+                own: cost(45_000.0, 100.0, 3_000.0),
+            },
+        ],
+        calls: vec![
+            call("python3.12", "process", None, cost(491_800.0, 441_300.0, 9_000.0)),
+            call(
+                "<Request as From>::from",
+                "app & co.py",
+                Some(0),
+                cost(9_000.0, 13_200.0, 1_900.0),
+            ),
+            call("send", "libc.so.6", Some(0), cost(61_000.0, 16_000.0, 4_000.0)),
+            call("tcp_sendmsg_locked", "kernel", Some(2), cost(52_000.0, 0.0, 3_300.0)),
+        ],
+        waits: Some(WaitDifference {
+            voluntary: count(1.02, 0.98, 0.01),
+            involuntary: count(0.001, 0.002, 0.004),
+            run_delay: cost(3_100.0, 900.0, 700.0),
+        }),
+        system_calls: vec![
+            SystemCallDifference {
+                name: "sendto".to_owned(),
+                calls: Some(count(1.0, 1.0, 0.0)),
+                time: cost(60_100.0, 15_200.0, 4_100.0),
+            },
+            SystemCallDifference {
+                name: "getpeername".to_owned(),
+                calls: Some(count(2.0, 0.0, 0.0)),
+                time: cost(400.0, 0.0, 500.0),
+            },
+            SystemCallDifference {
+                name: "recvfrom".to_owned(),
+                calls: Some(count(1.0, 1.0, 0.0)),
+                time: cost(9_000.0, 8_800.0, 1_500.0),
+            },
+        ],
+    }];
+    run
+}
+
 pub(super) fn make_tcp_unix() -> Run {
     let mut part = part(1, &[TCP, UNIX], 12, Some(918.0), at());
     part.published = vec![

@@ -66,6 +66,7 @@ fn unfit(flags: &RunFlags) -> Option<&'static str> {
         (schedule.isolated, "--isolated"),
         (schedule.independent_starts, "--independent-starts"),
         (schedule.margin.is_some(), "--margin"),
+        (schedule.why, "--why"),
         (result.name.is_some(), "--name"),
         (!result.fail_if.is_empty(), "--fail-if"),
         (result.json, "--json"),

@@ -29,6 +29,7 @@ pub(crate) fn run(flags: &ReportFlags, global: &GlobalFlags) -> Outcome {
             (flags.csv.is_some(), "--csv"),
             (flags.json.is_some(), "--json"),
             (flags.svg.is_some(), "--svg"),
+            (flags.folded.is_some(), "--folded"),
         ];
         if let Some((_, flag)) = alone.into_iter().find(|(given, _)| *given) {
             return Err(Failure::new(format!(
@@ -60,10 +61,12 @@ pub(crate) fn run(flags: &ReportFlags, global: &GlobalFlags) -> Outcome {
             exported = true;
         }
     }
+    if let Some(folder) = &flags.folded {
+        write_folded(&run, folder)?;
+        exported = true;
+    }
     if let Some(folder) = &flags.svg {
-        std::fs::create_dir_all(folder).map_err(|error| {
-            Failure::new(format!("cannot create {}: {error}", folder.display()))
-        })?;
+        create(folder)?;
         for picture in report::pictures(&run) {
             let file = folder.join(format!("{}.svg", picture.name));
             output::write_file(&file, &picture.svg.standalone())?;
@@ -78,6 +81,31 @@ pub(crate) fn run(flags: &ReportFlags, global: &GlobalFlags) -> Outcome {
         RunVerdict::Invalid => Status::VerdictFailed,
         RunVerdict::Incomplete => Status::Incomplete,
     })
+}
+
+fn create(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::new(format!("cannot create {}: {error}", folder.display())))
+}
+
+/// Writes the samples of each variant as folded stacks.
+fn write_folded(run: &Run, folder: &Path) -> Result<(), Failure> {
+    let of_part = |part: &record::Part| {
+        let each = report::folded(part).into_iter();
+        let named = each.map(|(variant, text)| (format!("{}-{variant}", part.name), text));
+        named.collect::<Vec<_>>()
+    };
+    let all: Vec<(String, String)> = run.parts.iter().flat_map(of_part).collect();
+    if all.is_empty() {
+        return Err(Failure::new(format!("run {} has no samples; measure it with --why", run.id)));
+    }
+    create(folder)?;
+    for (name, text) in all {
+        let plain = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+        let name: String = name.chars().map(plain).collect();
+        output::write_file(&folder.join(format!("{name}.folded")), &text)?;
+    }
+    Ok(())
 }
 
 /// In `report --html RUN`, the run is taken as the name of the file.

@@ -114,6 +114,7 @@ impl ComparisonFlags {
             quick: self.schedule.quick,
             isolated: self.schedule.isolated,
             independent_starts: self.schedule.independent_starts,
+            why: self.schedule.why,
             max_time: self.schedule.max_time,
             layout: self.layout,
             offers,
@@ -142,6 +143,9 @@ pub(crate) struct ScheduleFlags {
     /// Draw hash seed, environment size and path lengths for each variant, not once per block
     #[arg(long)]
     pub(crate) independent_starts: bool,
+    /// Also sample the servers' functions, and report which of them make the difference in CPU time
+    #[arg(long)]
+    pub(crate) why: bool,
     /// Margin within which variants count as equivalent, e.g. 2%
     #[arg(long, value_name = "SHARE", value_parser = base::parse_fraction)]
     pub(crate) margin: Option<f64>,

@@ -41,4 +41,7 @@ pub(crate) struct ReportFlags {
     /// Write all charts as SVG files to this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) svg: Option<PathBuf>,
+    /// Write the samples of a run with --why as folded stacks, a file for each variant, to this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) folded: Option<PathBuf>,
 }

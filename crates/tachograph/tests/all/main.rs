@@ -51,3 +51,4 @@ mod serve_ways;
 mod serve_writers;
 mod ssh;
 mod support;
+mod why;

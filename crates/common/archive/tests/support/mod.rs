@@ -145,7 +145,87 @@ impl Draw {
             step: self.nanos(),
             env_padding_bytes: self.below(4096) as u32,
             disruption: self.some(Draw::disruption),
+            profile: self.some(Draw::profile),
         }
+    }
+
+    fn function(&mut self) -> Function {
+        let (name, module) = (self.some(Draw::text), self.text());
+        Function { name, module, is_program: self.flag() }
+    }
+
+    fn profile(&mut self) -> Profile {
+        let call = |d: &mut Draw| Call {
+            function: d.below(9) as u32,
+            caller: d.some(|d| d.below(9) as u32),
+            samples: d.count(),
+        };
+        Profile {
+            period: self.nanos(),
+            functions: self.many(9, Draw::function),
+            calls: self.many(9, call),
+            interrupts: self.count(),
+            lost: self.count(),
+            waits: self.some(|d| Waits {
+                voluntary: d.count(),
+                involuntary: d.count(),
+                run_delay: d.nanos(),
+            }),
+            system_calls: self.some(|d| SystemCalls {
+                requests: d.count(),
+                calls: d.many(3, |d| (d.text(), d.count())).into_iter().collect(),
+            }),
+        }
+    }
+
+    fn cost(&mut self) -> CostDifference {
+        let (baseline_ns, variant_ns) = (self.real(), self.real());
+        CostDifference { baseline_ns, variant_ns, difference_ns: self.estimate() }
+    }
+
+    fn function_difference(&mut self) -> FunctionDifference {
+        let (function, own) = (self.function(), self.cost());
+        FunctionDifference { function, own, with_callees: self.cost() }
+    }
+
+    fn why(&mut self) -> Why {
+        let call = |d: &mut Draw| CallDifference {
+            function: d.function(),
+            caller: d.some(|d| d.below(9) as u32),
+            with_callees: d.cost(),
+        };
+        Why {
+            baseline: 0,
+            variant: self.below(4) as u32,
+            offer: self.offer(),
+            blocks: self.below(99) as u32,
+            tested: self.below(999) as u32,
+            own: self.cost(),
+            counted: self.cost(),
+            interrupts: self.cost(),
+            functions: self.many(3, Draw::function_difference),
+            others: self.cost(),
+            other_functions: self.below(999) as u32,
+            unnamed: self.cost(),
+            with_callees: self.many(3, Draw::function_difference),
+            groups: self.many(3, |d| GroupDifference { name: d.text(), own: d.cost() }),
+            calls: self.many(9, call),
+            waits: self.some(|d| WaitDifference {
+                voluntary: d.count_difference(),
+                involuntary: d.count_difference(),
+                run_delay: d.cost(),
+            }),
+            system_calls: self.many(3, |d| SystemCallDifference {
+                name: d.text(),
+                calls: d.some(Draw::count_difference),
+                time: d.cost(),
+            }),
+        }
+    }
+
+    fn count_difference(&mut self) -> CountDifference {
+        let (baseline, variant) = (self.real(), self.real());
+        CountDifference { baseline, variant, difference: self.estimate() }
     }
 
     fn disruption(&mut self) -> Disruption {
@@ -438,6 +518,8 @@ impl Draw {
             quick: self.flag(),
             independent_starts: self.flag(),
             disturbance: self.some(Draw::disturbance),
+            profiled: self.flag(),
+            why: self.many(2, Draw::why),
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) const PART_KEYS: [&str; 18] = [
     "changes",
 ];
 
-pub(super) const SCHEDULE_KEYS: [&str; 11] = [
+pub(super) const SCHEDULE_KEYS: [&str; 12] = [
     "precision",
     "confidence",
     "pilot_blocks",
@@ -51,6 +51,7 @@ pub(super) const SCHEDULE_KEYS: [&str; 11] = [
     "isolated",
     "independent_starts",
     "margin",
+    "why",
 ];
 
 /// Keys of `[[published]]`; the last one is only for figures of the whole experiment.
@@ -442,6 +443,7 @@ fn read_schedule(
     schedule.isolated = table.flag("isolated")?.unwrap_or(schedule.isolated);
     schedule.independent_starts =
         table.flag("independent_starts")?.unwrap_or(schedule.independent_starts);
+    schedule.why = table.flag("why")?.unwrap_or(schedule.why);
     schedule.margin = table.fraction("margin", scope)?.map(Margin).or(schedule.margin);
     Ok(())
 }

@@ -13,11 +13,11 @@ mod members;
 mod stopping;
 mod watch;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,6 +94,9 @@ struct Guard {
     /// Whether the kernel reports that we have no children. As orphans become our children, nothing
     /// of the stack is alive then, however fast it forks.
     childless: bool,
+    /// Maps of generated code that processes of the stack have written: interpreters leave them in the
+    /// folder for temporary files when they are asked for the names of their functions.
+    code_maps: BTreeSet<PathBuf>,
 }
 
 impl Guard {
@@ -130,6 +133,7 @@ impl Guard {
             requests: VecDeque::new(),
             reaped: false,
             childless: true,
+            code_maps: BTreeSet::new(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use host::Process;
@@ -23,6 +24,7 @@ const LOOK: Duration = Duration::from_millis(10);
 impl Guard {
     /// Asks each process to stop, last one first, and kills those that do not.
     pub(super) fn stop_in_order(&mut self) -> Reply {
+        self.note_code_maps();
         let mut killed = Vec::new();
         for index in (0..self.children.len()).rev() {
             if let Some(sentence) = self.stop_one(index) {
@@ -37,6 +39,7 @@ impl Guard {
     /// Stops everything, with a short time for SIGTERM. Returns the pids that cannot be killed.
     pub(super) fn stop_at_once(&mut self, grace: Duration) -> Vec<i32> {
         self.pump(Duration::ZERO);
+        self.note_code_maps();
         for process in self.living() {
             processes::signal(&process, Signal::TERM);
         }
@@ -162,15 +165,31 @@ impl Guard {
             .collect()
     }
 
+    /// Notes the maps that the living processes have written: afterwards their numbers are forgotten.
+    fn note_code_maps(&mut self) {
+        let maps = self.living().into_iter().map(|process| code_map(process.pid));
+        self.code_maps.extend(maps.filter(|map| map.exists()));
+    }
+
     /// Removes the stack's files.
     pub(super) fn clean_up(&self) {
         let Some(setup) = &self.setup else { return };
+        for map in &self.code_maps {
+            // It may have been removed by its process.
+            let _ = fs::remove_file(map);
+        }
         if let Some(group) = &self.cgroup {
             group.kill();
             group.remove();
         }
         remove_dir(&setup.dir);
     }
+}
+
+/// Where an interpreter writes the names of the code that it generates (Linux,
+/// tools/perf/Documentation/jit-interface.txt).
+fn code_map(pid: i32) -> PathBuf {
+    PathBuf::from(format!("/tmp/perf-{pid}.map"))
 }
 
 /// Removes a folder; retries, because a process that is just ending may still write to it.

@@ -1,0 +1,114 @@
+//! What sampling costs a server: the same server with and without it, in turns of a tenth of a second.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use base::{CpuSet, Nanos};
+use profile::{Profiler, ProfilerOptions, WatchedStack};
+use rand::RngExt as _;
+
+use crate::process::{PinnedProcess, free_port, listens};
+use crate::say;
+
+/// CPU 0 is the server's and CPU 1 the client's, as with `--layout split` on two CPUs.
+const SERVER: usize = 0;
+const CLIENT: usize = 1;
+
+/// So many that the fastest server is never idle.
+const CONNECTIONS: usize = 50;
+
+/// Before each turn, in which caches fill again.
+const LEAD_IN: Duration = Duration::from_millis(20);
+
+const TURN: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The goal: the share of the server's CPU that sampling may take.
+const COST_MAX: f64 = 0.01;
+
+/// Requests per second that were answered in a turn.
+fn turn(connections: &mut [TcpStream]) -> std::io::Result<f64> {
+    let (mut began, mut answered) = (Instant::now(), 0_u32);
+    let mut answer = [0; 4096];
+    let mut is_lead_in = true;
+    while is_lead_in || began.elapsed() < TURN {
+        if is_lead_in && began.elapsed() >= LEAD_IN {
+            (is_lead_in, began, answered) = (false, Instant::now(), 0);
+        }
+        // All are sent before the first is read, so that the server always has work.
+        for connection in connections.iter_mut() {
+            connection.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+        }
+        for connection in connections.iter_mut() {
+            answered += u32::from(connection.read(&mut answer)? > 0);
+        }
+    }
+    Ok(f64::from(answered) / began.elapsed().as_secs_f64())
+}
+
+/// Prints what sampling costs a server that is called so; whether that is at most the goal.
+pub(super) fn measure(
+    name: &str,
+    program: &Path,
+    words: &[String],
+    folder: &Path,
+    turns: u32,
+    seed: base::Seed,
+) -> Result<bool, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let port = free_port()?;
+    let words = words.iter().map(|word| word.replace("$PORT", &port.to_string()));
+    let words: Vec<String> = words.collect();
+    let words = words.iter().map(String::as_str);
+    let options = ProfilerOptions {
+        sampled: CpuSet::one(SERVER),
+        online: host::all_cpus().map_err(|error| error.to_string())?,
+        readers: CpuSet::one(CLIENT),
+        period: conduct::SAMPLE_PERIOD,
+    };
+    let profiler = Profiler::start(options).map_err(|error| error.to_string())?;
+    let server = PinnedProcess::start(SERVER, program, words, folder)?;
+    if !listens(port, PATIENCE) {
+        return Err(format!("{name} does not listen"));
+    }
+    let guard = std::process::id();
+    profiler.watch(WatchedStack { stack: 0, guard, folders: Vec::new() });
+    let mut mask = rustix::thread::CpuSet::new();
+    mask.set(CLIENT);
+    rustix::thread::sched_setaffinity(None, &mask).map_err(|error| error.to_string())?;
+    let connect = |_| TcpStream::connect(("127.0.0.1", port));
+    let mut connections =
+        (0..CONNECTIONS).map(connect).collect::<Result<Vec<_>, _>>().map_err(text)?;
+    turn(&mut connections).map_err(text)?;
+    let mut rng = seed.rng("cost");
+    let mut log_ratios = Vec::new();
+    for _ in 0..turns {
+        let mut rates = [0.0; 2];
+        let first = usize::from(rng.random::<bool>());
+        for sampled in [first, 1 - first] {
+            if sampled == 1 {
+                profiler.begin(0, 0);
+            }
+            rates[sampled] = turn(&mut connections).map_err(text)?;
+            if sampled == 1 {
+                profiler.end(0);
+            }
+        }
+        log_ratios.push(f64::ln(rates[0] / rates[1]));
+    }
+    let samples: u64 = profiler.take(0).iter().map(|(_, profile)| profile.samples()).sum();
+    drop(server);
+    let sureness = stats::Sureness { alpha: 0.05, interrupted: false };
+    let cost = stats::mean_difference(&log_ratios, sureness);
+    say(&format!(
+        "{name}: sampling costs {:.2}% of the CPU time ({:.2} to {:.2}), {turns} pairs of turns of {}, {:.0} samples/s",
+        cost.value * 100.0,
+        cost.low * 100.0,
+        cost.high * 100.0,
+        Nanos::from(TURN),
+        samples as f64 / (f64::from(turns) * (TURN + LEAD_IN).as_secs_f64()),
+    ));
+    Ok(cost.value <= COST_MAX)
+}

@@ -1,0 +1,382 @@
+//! What makes the difference in CPU time, in rows for every exporter.
+
+use std::collections::BTreeMap;
+
+use record::{CostDifference, CountDifference, Function, Part, Profile, SystemCallDifference, Why};
+use stats::Estimate;
+
+use crate::text::{left, plural, right};
+use crate::view;
+
+/// The heading in every format.
+pub(crate) const TITLE: &str = "What makes the difference in CPU time";
+
+/// How many functions have a row of their own.
+const FUNCTIONS: usize = 10;
+
+/// What the columns of times are.
+pub(crate) const LEGEND: &str = "Time is CPU time per request: in the function itself, and with all that \
+    it calls. Rows are functions that differ with certainty: their intervals, which share one error \
+    probability of 5%, do not contain 0.";
+
+/// The heads of the columns, without those of the variants.
+pub(crate) const HEADS: [&str; 3] = ["function", "difference", "with what it calls"];
+
+/// The longest name of a variant above a column.
+const NAME_MAX: usize = 14;
+
+/// A row: a function, or several together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WhyRow {
+    /// The function.
+    pub(crate) name: String,
+    /// Where it is.
+    pub(crate) module: String,
+    /// Baseline, variant, difference with its interval, the same with callees; the latter may be empty.
+    pub(crate) cells: [String; 4],
+    /// Whether it is a sum of several.
+    pub(crate) is_sum: bool,
+}
+
+/// One unit for all rows of a comparison, so that they can be added up by eye.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CostUnit {
+    ns: f64,
+    word: &'static str,
+    decimals: usize,
+}
+
+impl CostUnit {
+    /// The unit in which the largest of these costs has three or four digits.
+    pub(crate) fn of(why: &Why) -> CostUnit {
+        let largest = why.own.baseline_ns.max(why.own.variant_ns);
+        let unit = |ns: f64, word: &'static str| {
+            let decimals = match largest / ns {
+                many if many >= 1000.0 => 0,
+                some if some >= 100.0 => 1,
+                few if few >= 10.0 => 2,
+                _ => 3,
+            };
+            CostUnit { ns, word, decimals }
+        };
+        match largest {
+            long if long >= 1e6 => unit(1e6, "ms"),
+            _ => unit(1e3, "µs"),
+        }
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        self.word
+    }
+
+    /// A cost without its unit.
+    pub(crate) fn number(self, ns: f64) -> String {
+        format!("{:.*}", self.decimals, ns / self.ns)
+    }
+
+    /// A difference without its unit, with its sign.
+    pub(crate) fn signed(self, ns: f64) -> String {
+        let text = self.number(ns.abs());
+        // Nothing has no sign.
+        let is_zero = text.chars().all(|c| matches!(c, '0' | '.'));
+        match (is_zero, ns < 0.0) {
+            (true, _) => text,
+            (false, true) => format!("−{text}"),
+            (false, false) => format!("+{text}"),
+        }
+    }
+
+    /// A difference with its interval: `+41.0 (+37.2 to +44.9)`.
+    pub(crate) fn interval(self, estimate: &Estimate) -> String {
+        match estimate.low.is_finite() && estimate.high.is_finite() {
+            true => format!(
+                "{} ({} to {})",
+                self.signed(estimate.value),
+                self.signed(estimate.low),
+                self.signed(estimate.high)
+            ),
+            false => self.signed(estimate.value),
+        }
+    }
+}
+
+/// The rows of a comparison; the last one is the sum of all others.
+pub(crate) fn rows(why: &Why) -> Vec<WhyRow> {
+    let unit = CostUnit::of(why);
+    let cells = |own: &CostDifference, with_callees: Option<&CostDifference>| {
+        [
+            unit.number(own.baseline_ns),
+            unit.number(own.variant_ns),
+            unit.interval(&own.difference_ns),
+            with_callees.map_or(String::new(), |all| unit.interval(&all.difference_ns)),
+        ]
+    };
+    let shown = why.functions.len().min(FUNCTIONS);
+    let mut rows: Vec<WhyRow> = why.functions[..shown]
+        .iter()
+        .map(|row| WhyRow {
+            name: name(&row.function),
+            module: module(&row.function),
+            cells: cells(&row.own, Some(&row.with_callees)),
+            is_sum: false,
+        })
+        .collect();
+    let sum = |name: String, cells: [String; 4]| WhyRow {
+        name,
+        module: String::new(),
+        cells,
+        is_sum: true,
+    };
+    let more = &why.functions[shown..];
+    if !more.is_empty() {
+        let of = |cost: fn(&CostDifference) -> f64| more.iter().map(|row| cost(&row.own)).sum();
+        let (before, after): (f64, f64) = (of(|own| own.baseline_ns), of(|own| own.variant_ns));
+        let cells =
+            [unit.number(before), unit.number(after), unit.signed(after - before), String::new()];
+        rows.push(sum(format!("{} more that differ", more.len()), cells));
+    }
+    let unnamed = &why.unnamed;
+    let others = match why.functions.is_empty() {
+        true => plural(u64::from(why.other_functions), "function"),
+        false => plural(u64::from(why.other_functions), "other function"),
+    };
+    let has_unnamed = unnamed.baseline_ns > 0.0 || unnamed.variant_ns > 0.0;
+    let without = if has_unnamed { ", and what has no name" } else { "" };
+    rows.push(sum(format!("{others}{without}"), cells(&why.others, None)));
+    rows.push(sum("all, by samples".to_owned(), cells(&why.own, None)));
+    rows
+}
+
+/// A function's name for people.
+pub(crate) fn name(function: &Function) -> String {
+    match &function.name {
+        Some(name) => name.clone(),
+        None => "(no name)".to_owned(),
+    }
+}
+
+fn module(function: &Function) -> String {
+    function.module.clone()
+}
+
+/// What differs, in a sentence.
+pub(crate) fn sentence(part: &Part, why: &Why) -> String {
+    let unit = CostUnit::of(why);
+    let (baseline, variant) = (view::name(part, why.baseline), view::name(part, why.variant));
+    let difference = &why.own.difference_ns;
+    let interval = format!(
+        "{} to {} {}",
+        unit.signed(difference.low),
+        unit.signed(difference.high),
+        unit.word()
+    );
+    let whole = match why.own.is_certain() {
+        false => format!(
+            "CPU time: {variant} and {baseline} do not differ with certainty ({interval} per request)"
+        ),
+        true => format!(
+            "CPU time: {variant} needs {} {} {} per request than {baseline} ({interval})",
+            unit.number(difference.value.abs()),
+            unit.word(),
+            if difference.value > 0.0 { "more" } else { "less" },
+        ),
+    };
+    match why.functions.first() {
+        None => format!("{whole}; no function differs with certainty"),
+        Some(first) => format!(
+            "{whole}; most of all differs {} with {} {}",
+            name(&first.function),
+            unit.interval(&first.own.difference_ns),
+            unit.word()
+        ),
+    }
+}
+
+/// How far the samples agree with what was counted: `by samples 61.2 and 105.3 µs, counted by the
+/// control group 61.0 and 105.9 µs`.
+pub(crate) fn agreement(why: &Why) -> String {
+    let unit = CostUnit::of(why);
+    let both = |cost: &CostDifference| {
+        format!("{} and {}", unit.number(cost.baseline_ns), unit.number(cost.variant_ns))
+    };
+    let off = |sampled: f64, counted: f64| (sampled / counted - 1.0).abs();
+    let baseline = off(why.own.baseline_ns, why.counted.baseline_ns);
+    let worst = baseline.max(off(why.own.variant_ns, why.counted.variant_ns));
+    let mut words = format!(
+        "CPU time per request by samples {} {}, counted by the kernel {} {}: {:.1}% apart at most",
+        both(&why.own),
+        unit.word(),
+        both(&why.counted),
+        unit.word(),
+        worst * 100.0
+    );
+    let interrupts = unit.signed(why.interrupts.baseline_ns.max(why.interrupts.variant_ns));
+    if interrupts.starts_with('+') {
+        words += &format!(
+            "; interrupts on idle CPUs, which are not in it, {} {}",
+            both(&why.interrupts),
+            unit.word()
+        );
+    }
+    words
+}
+
+/// How to read the rows' circumstances: blocks, intervals.
+pub(crate) fn method(why: &Why) -> String {
+    format!(
+        "{}, {} intervals at once",
+        plural(u64::from(why.blocks), "block"),
+        base::format_count(u64::from(why.tested))
+    )
+}
+
+/// The rows in lines of at most `columns`; the head comes first.
+pub(crate) fn lines(part: &Part, why: &Why, columns: usize) -> Vec<String> {
+    let unit = CostUnit::of(why);
+    let rows = rows(why);
+    let side = |variant: u32| {
+        format!("{}, {}", crate::text::fit(view::name(part, variant), NAME_MAX), unit.word())
+    };
+    let head = |index: usize| match index {
+        0 => side(why.baseline),
+        1 => side(why.variant),
+        _ => HEADS[index - 1].to_owned(),
+    };
+    // A narrow terminal has the difference only, then also what was before and after.
+    let sets: [&[usize]; 3] = [&[0, 1, 2, 3], &[0, 1, 2], &[2]];
+    let width_of = |column: usize| {
+        let cells = rows.iter().map(|row| crate::text::width(&row.cells[column]));
+        cells.chain([crate::text::width(&head(column))]).max().unwrap_or(0)
+    };
+    const NAME_MIN: usize = 24;
+    let needed = |set: &[usize]| -> usize { set.iter().map(|c| width_of(*c) + 2).sum() };
+    let set = sets.iter().find(|set| needed(set) + NAME_MIN <= columns).unwrap_or(&sets[2]);
+    let room = columns.saturating_sub(needed(set)).max(12);
+    let full = |row: &WhyRow| match row.module.is_empty() {
+        true => row.name.clone(),
+        false => format!("{}  [{}]", row.name, row.module),
+    };
+    let names: Vec<String> = rows.iter().map(|row| crate::text::fit(&full(row), room)).collect();
+    let longest = names.iter().map(|name| crate::text::width(name)).max().unwrap_or(0);
+    let line = |name: &str, cells: &dyn Fn(usize) -> String| {
+        let cells: String =
+            set.iter().map(|c| format!("  {}", right(&cells(*c), width_of(*c)))).collect();
+        left(name, longest) + &cells
+    };
+    let mut lines = vec![line(HEADS[0], &head)];
+    lines.extend(rows.iter().zip(&names).map(|(row, name)| line(name, &|c| row.cells[c].clone())));
+    lines
+}
+
+/// The heads of the columns of system calls.
+pub(crate) const CALL_HEADS: [&str; 3] = ["system call", "calls per request", "time in it"];
+
+/// A system call: its name, calls per request of both variants, and the difference in time.
+pub(crate) struct CallRow {
+    pub(crate) name: String,
+    pub(crate) calls: String,
+    pub(crate) time: String,
+    /// Whether one of the two differs with certainty.
+    pub(crate) differs: bool,
+}
+
+/// The system calls, those that take longest first.
+pub(crate) fn call_rows(why: &Why) -> Vec<CallRow> {
+    let unit = CostUnit::of(why);
+    let row = |call: &SystemCallDifference| CallRow {
+        name: call.name.clone(),
+        calls: call.calls.as_ref().map_or("unknown".to_owned(), |calls| {
+            format!("{} → {}", count(calls.baseline), count(calls.variant))
+        }),
+        time: format!(
+            "{} → {} {}, {}",
+            unit.number(call.time.baseline_ns),
+            unit.number(call.time.variant_ns),
+            unit.word(),
+            unit.interval(&call.time.difference_ns)
+        ),
+        differs: call.calls.as_ref().is_some_and(CountDifference::is_certain)
+            || call.time.is_certain(),
+    };
+    why.system_calls.iter().map(row).collect()
+}
+
+/// Numbers without a unit, such as how often something happens.
+const TIMES: CostUnit = CostUnit { ns: 1.0, word: "times", decimals: 2 };
+
+/// A number per request.
+fn count(value: f64) -> String {
+    if value.abs() < 9.995 { format!("{value:.2}") } else { format!("{value:.1}") }
+}
+
+/// A sentence for each kind of waiting that differs with certainty.
+pub(crate) fn waits_in_words(part: &Part, why: &Why) -> Vec<String> {
+    let Some(waits) = &why.waits else { return Vec::new() };
+    let (baseline, variant) = (view::name(part, why.baseline), view::name(part, why.variant));
+    let counted = |what: &str, of: &CountDifference| {
+        of.is_certain().then(|| {
+            format!(
+                "threads {what} {} times per request in {variant}, {} times in {baseline}: {}",
+                count(of.variant),
+                count(of.baseline),
+                TIMES.interval(&of.difference)
+            )
+        })
+    };
+    let delay = &waits.run_delay;
+    let unit = CostUnit::of(why);
+    let delay = delay.is_certain().then(|| {
+        format!(
+            "threads that could run waited {} {unit} per request for a CPU in {variant}, {} {unit} in {baseline}: \
+             {} {unit}",
+            unit.number(delay.variant_ns),
+            unit.number(delay.baseline_ns),
+            unit.interval(&delay.difference_ns),
+            unit = unit.word()
+        )
+    });
+    let kinds = [
+        counted("went to sleep", &waits.voluntary),
+        counted("lost their CPU to others", &waits.involuntary),
+        delay,
+    ];
+    kinds.into_iter().flatten().collect()
+}
+
+/// The samples of each variant in all complete blocks as folded stacks, the input of flame graphs: a
+/// line for each stack, its functions separated by `;`, and its number of samples. With the names of
+/// the variants; only those with samples.
+pub fn folded(part: &Part) -> Vec<(String, String)> {
+    let of_variant = |(index, variant): (usize, &record::Variant)| {
+        let trials = part.complete_blocks().flat_map(|block| block.measured_trials());
+        let trials = trials.filter(|trial| trial.variant as usize == index);
+        let text = fold(trials.filter_map(|trial| trial.profile.as_ref()));
+        (!text.is_empty()).then(|| (variant.name.clone(), text))
+    };
+    part.variants.iter().enumerate().filter_map(of_variant).collect()
+}
+
+fn fold<'a>(profiles: impl Iterator<Item = &'a Profile>) -> String {
+    let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
+    for profile in profiles {
+        let mut paths: Vec<String> = Vec::with_capacity(profile.calls.len());
+        for call in &profile.calls {
+            let function = &profile.functions[call.function as usize];
+            // Semicolons separate functions.
+            let frame = format!("{} [{}]", name(function), function.module).replace(';', ":");
+            let path = match call.caller {
+                Some(caller) => format!("{};{frame}", paths[caller as usize]),
+                None => frame,
+            };
+            if call.samples > 0 {
+                *stacks.entry(path.clone()).or_default() += call.samples;
+            }
+            paths.push(path);
+        }
+    }
+    stacks.iter().map(|(stack, samples)| format!("{stack} {samples}\n")).collect()
+}
+
+#[cfg(test)]
+#[path = "why_tests.rs"]
+mod tests;
