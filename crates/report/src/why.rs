@@ -224,7 +224,7 @@ pub(crate) fn agreement(why: &Why) -> String {
 /// How to read the rows' circumstances: blocks, intervals.
 pub(crate) fn method(why: &Why) -> String {
     format!(
-        "{}, {} intervals at once",
+        "{}, {} intervals at once; sampling costs each variant about 1% of its CPU time",
         plural(u64::from(why.blocks), "block"),
         base::format_count(u64::from(why.tested))
     )

@@ -51,7 +51,7 @@ pub struct Options {
 /// Resolution of a trial's recorded series.
 const STEP: Nanos = Nanos::from_millis(50);
 
-/// Time of a CPU between two samples: 499 per second, which cost a server 0.6 to 1% of its CPU time
+/// Time of a CPU between two samples: 499 per second, which cost a server about 1% of its CPU time
 /// (docs/why.md). A prime number meets all phases of what happens in round numbers of times per second,
 /// such as the kernel's own ticks.
 pub const SAMPLE_PERIOD: Nanos = Nanos(1_000_000_000 / 499);

@@ -50,7 +50,8 @@ pub struct WatchedStack {
     pub folders: Vec<PathBuf>,
 }
 
-/// Samples the stacks' CPUs while one of them is loaded.
+/// Samples the stacks' CPUs while there are stacks. It goes on between slices, because an event that is
+/// switched on takes its first sample a whole period later: slices would lose half a sample each.
 pub struct Profiler {
     inner: Arc<Mutex<Inner>>,
     ended: Arc<AtomicBool>,
@@ -140,6 +141,9 @@ impl Profiler {
     pub fn watch(&self, watched: WatchedStack) {
         let mut inner = self.inner();
         inner.lineage.guarded(watched.guard, watched.stack);
+        if inner.watched.is_empty() {
+            inner.sampler.go_on();
+        }
         inner.watched.insert(watched.stack, watched);
     }
 
@@ -171,13 +175,11 @@ impl Profiler {
         }
         inner.slice = SampleCounts::default();
         inner.loaded = Some((stack, base::monotonic_now()));
-        inner.sampler.go_on();
     }
 
     /// Adds the samples since [`Profiler::begin`] to a trial of the stack.
     pub fn end(&self, trial: usize) {
         let mut inner = self.inner();
-        inner.sampler.pause();
         inner.read();
         if let Some((stack, _)) = inner.loaded.take() {
             let mut slice = std::mem::take(&mut inner.slice);
@@ -204,6 +206,9 @@ impl Profiler {
         }
         inner.lineage.ended(stack);
         inner.watched.remove(&stack);
+        if inner.watched.is_empty() {
+            inner.sampler.pause();
+        }
         inner.unwinder.forget_ended();
     }
 }

@@ -22,6 +22,9 @@ const RING_OF_STARTS: usize = 256 << 10;
 /// 700 bytes.
 const STACK_BYTES: u32 = 16 << 10;
 
+/// The number of samples among the kinds of records (`PERF_RECORD_SAMPLE`).
+const SAMPLE: u32 = 9;
+
 /// What the kernel noted.
 #[derive(Debug)]
 pub(crate) enum PerfEvent {
@@ -104,12 +107,19 @@ impl Sampler {
         let mut events: Vec<((u8, u64), PerfEvent)> = Vec::new();
         for ring in self.starts.iter_mut().chain(&mut self.samples) {
             while let Some(record) = ring.next_record() {
-                // A record that cannot be read is one that was not written.
+                if record.ty() == SAMPLE {
+                    let sample = sample(&record.to_contiguous());
+                    // The kernel does not write samples that cannot be read.
+                    self.lost += u64::from(sample.is_none());
+                    events.extend(sample.map(|of| ((2, of.at.0), PerfEvent::Sample(of))));
+                    continue;
+                }
                 match record.parse_record() {
                     Ok(Record::Lost(lost)) => self.lost += lost.lost,
                     Ok(Record::LostSamples(lost)) => self.lost += lost.lost,
                     Ok(record) => events.extend(event(&record)),
-                    Err(_) => self.lost += 1,
+                    // None of those that matter.
+                    Err(_) => {}
                 }
             }
         }
@@ -151,21 +161,36 @@ fn samples(cpu: usize, period: Nanos, size: usize) -> std::io::Result<Ring> {
         .sampled(size)
 }
 
+/// Reads a sample as the events above are set up: process and thread, time, call chain, registers, stack
+/// (perf_event_open(2), `PERF_RECORD_SAMPLE`). The stack of what is no program has no length of its
+/// copy, which `perf-event2` 0.7 expects.
+fn sample(bytes: &[u8]) -> Option<Sample> {
+    let mut words = bytes.chunks_exact(8).map(|word| {
+        u64::from_ne_bytes(word.try_into().expect("chunks of eight bytes are eight bytes"))
+    });
+    let pid = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
+    let (_, at) = (words.next()?, words.next()?);
+    let depth = usize::try_from(words.next()?).ok().filter(|depth| *depth < bytes.len() / 8)?;
+    let chain: Vec<u64> = words.by_ref().take(depth).collect();
+    let is_program = words.next()? != 0;
+    let registers = match is_program {
+        true => unwind::registers(&words.by_ref().take(unwind::REGISTERS).collect::<Vec<u64>>()),
+        false => None,
+    };
+    let room = usize::try_from(words.next()?).ok()?;
+    let begin = bytes.len() - words.len() * 8 - bytes.len() % 8;
+    let room = bytes.get(begin..begin.checked_add(room)?)?;
+    // Its length is behind the room that is reserved for it.
+    let length = bytes.get(begin + room.len()..begin + room.len() + 8);
+    let length = length.map_or(0, |word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+    let stack = room.get(..usize::try_from(length).ok()?)?.to_vec();
+    Some(Sample { at: Nanos(at), pid, kernel: kernel_part(&chain), registers, stack })
+}
+
 /// An event and its place in the order, if the record is one of those that matter: who was started by
 /// whom is known first, and then where there is code.
 fn event(record: &Record<'_>) -> Option<((u8, u64), PerfEvent)> {
     match record {
-        Record::Sample(sample) => {
-            let at = sample.time()?;
-            let taken = Sample {
-                at: Nanos(at),
-                pid: sample.pid()?,
-                kernel: kernel_part(sample.callchain().unwrap_or_default()),
-                registers: sample.regs_user().and_then(|of| unwind::registers(&of.regs)),
-                stack: sample.stack_user().unwrap_or_default().to_vec(),
-            };
-            Some(((2, at), PerfEvent::Sample(taken)))
-        }
         Record::Fork(fork) => {
             Some(((0, fork.time), PerfEvent::Forked { pid: fork.pid, parent: fork.ppid }))
         }
@@ -174,5 +199,38 @@ fn event(record: &Record<'_>) -> Option<((u8, u64), PerfEvent)> {
             Some(((1, 0), PerfEvent::Generated { pid: mapped.pid, range }))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn a_sample_has_its_calls_registers_and_stack() {
+        let kernel = (-128_i64) as u64;
+        let mut words = vec![7 | 8 << 32, 1_000, 3, kernel, 0xf1, 0xf2, 2];
+        words.extend((0..unwind::REGISTERS as u64).map(|register| 0x10 + register));
+        words.extend([16, 0xaa, 0xbb, 8]);
+        let read = sample(&bytes(&words)).unwrap();
+        assert_eq!((read.pid, read.at, read.kernel), (7, Nanos(1_000), vec![0xf1, 0xf2]));
+        assert_eq!(read.registers.unwrap().frame, 0x10);
+        assert_eq!(read.stack, 0xaa_u64.to_ne_bytes(), "the copy is shorter than its room");
+        words.pop();
+        words.pop();
+        assert!(sample(&bytes(&words)).is_none(), "cut off");
+    }
+
+    #[test]
+    fn what_is_no_program_has_neither_registers_nor_a_stack() {
+        let idle = sample(&bytes(&[0, 1_000, 0, 0, 0])).unwrap();
+        assert_eq!((idle.pid, idle.registers), (0, None));
+        assert!(idle.stack.is_empty());
+        assert!(sample(&[]).is_none());
+        assert!(sample(&bytes(&[0, 1, u64::MAX])).is_none());
     }
 }

@@ -34,6 +34,7 @@ mod native {
 
     /// Numbers of the registers for perf (`asm/perf_regs.h`): BP, SP, IP.
     pub(crate) const MASK: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+    pub(crate) const REGISTERS: usize = 3;
 
     /// From the values of those registers, in the order of their numbers.
     pub(crate) fn registers(values: &[u64]) -> Option<super::Registers> {
@@ -54,6 +55,7 @@ mod native {
 
     /// Numbers of the registers for perf (`asm/perf_regs.h`): X29, LR, SP, PC.
     pub(crate) const MASK: u64 = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32;
+    pub(crate) const REGISTERS: usize = 4;
 
     /// From the values of those registers, in the order of their numbers.
     pub(crate) fn registers(values: &[u64]) -> Option<super::Registers> {
@@ -66,7 +68,7 @@ mod native {
     }
 }
 
-pub(crate) use native::{MASK, registers};
+pub(crate) use native::{MASK, REGISTERS, registers};
 
 /// What a file says about leaving its functions.
 #[derive(Clone, Debug)]

@@ -74,7 +74,7 @@ pub(super) fn measure(
         return Err(format!("{name} does not listen"));
     }
     let guard = std::process::id();
-    profiler.watch(WatchedStack { stack: 0, guard, folders: Vec::new() });
+    let mut samples = 0;
     let mut mask = rustix::thread::CpuSet::new();
     mask.set(CLIENT);
     rustix::thread::sched_setaffinity(None, &mask).map_err(|error| error.to_string())?;
@@ -89,16 +89,18 @@ pub(super) fn measure(
         let first = usize::from(rng.random::<bool>());
         for sampled in [first, 1 - first] {
             if sampled == 1 {
+                profiler.watch(WatchedStack { stack: 0, guard, folders: Vec::new() });
                 profiler.begin(0, 0);
             }
             rates[sampled] = turn(&mut connections).map_err(text)?;
             if sampled == 1 {
                 profiler.end(0);
+                samples += profiler.take(0).iter().map(|(_, of)| of.samples()).sum::<u64>();
+                profiler.forget(0);
             }
         }
         log_ratios.push(f64::ln(rates[0] / rates[1]));
     }
-    let samples: u64 = profiler.take(0).iter().map(|(_, profile)| profile.samples()).sum();
     drop(server);
     let sureness = stats::Sureness { alpha: 0.05, interrupted: false };
     let cost = stats::mean_difference(&log_ratios, sureness);
