@@ -158,7 +158,9 @@ pub(crate) fn reasons(part: &Part) -> String {
                 true => String::new(),
                 false => format!(" ({})", escape(&row.module)),
             };
-            let name = if row.is_sum { escape(&row.name) } else { format!("`{}`", row.name) };
+            // Sums and parts of the kernel are words.
+            let is_word = row.module.is_empty();
+            let name = if is_word { escape(&row.name) } else { format!("`{}`", row.name) };
             out += &format!("| {name}{module} | {} |\n", row.cells.join(" | "));
         }
         out += &format!(

@@ -16,8 +16,8 @@ const FUNCTIONS: usize = 10;
 
 /// What the columns of times are.
 pub(crate) const LEGEND: &str = "Time is CPU time per request: in the function itself, and with all that \
-    it calls. Rows are functions that differ with certainty: their intervals, which share one error \
-    probability of 5%, do not contain 0.";
+    it calls. Rows are functions, and parts of the kernel, that differ with certainty: their \
+    intervals, which share one error probability of 5%, do not contain 0.";
 
 /// The heads of the columns, without those of the variants.
 pub(crate) const HEADS: [&str; 3] = ["function", "difference", "with what it calls"];
@@ -115,9 +115,10 @@ pub(crate) fn rows(why: &Why) -> Vec<WhyRow> {
     let mut rows: Vec<WhyRow> = why.functions[..shown]
         .iter()
         .map(|row| WhyRow {
-            name: name(&row.function),
+            name: row_name(&row.function),
             module: module(&row.function),
-            cells: cells(&row.own, Some(&row.with_callees)),
+            // A part of the kernel calls nothing as a whole.
+            cells: cells(&row.own, Some(&row.with_callees).filter(|_| !row.function.is_kernel())),
             is_sum: false,
         })
         .collect();
@@ -155,8 +156,16 @@ pub(crate) fn name(function: &Function) -> String {
     }
 }
 
+/// The name of a row: a function, or a part of the kernel.
+fn row_name(function: &Function) -> String {
+    match function.is_kernel() {
+        true => format!("kernel: {}", name(function)),
+        false => name(function),
+    }
+}
+
 fn module(function: &Function) -> String {
-    function.module.clone()
+    if function.is_kernel() { String::new() } else { function.module.clone() }
 }
 
 /// What differs, in a sentence.
@@ -182,10 +191,10 @@ pub(crate) fn sentence(part: &Part, why: &Why) -> String {
         ),
     };
     match why.functions.first() {
-        None => format!("{whole}; no function differs with certainty"),
+        None => format!("{whole}; nothing in it differs with certainty"),
         Some(first) => format!(
             "{whole}; most of all differs {} with {} {}",
-            name(&first.function),
+            row_name(&first.function),
             unit.interval(&first.own.difference_ns),
             unit.word()
         ),

@@ -34,6 +34,7 @@ fn why(functions: usize) -> Why {
         counted: cost(40_100.0, 52_200.0, 900.0),
         interrupts: cost(0.0, 0.0, 0.0),
         functions: (0..functions).map(row).collect(),
+        kernel_functions: Vec::new(),
         others: cost(28_000.0, 28_100.0, 300.0),
         other_functions: 311,
         unnamed: cost(10.0, 12.0, 5.0),

@@ -173,8 +173,11 @@ pub struct Why {
     pub counted: CostDifference,
     /// Interrupts on the stacks' CPUs while no process ran there.
     pub interrupts: CostDifference,
-    /// The functions whose own time differs with certainty, those that differ most first.
+    /// The functions of programs, and the parts of the kernel, whose own time differs with certainty,
+    /// those that differ most first.
     pub functions: Vec<FunctionDifference>,
+    /// The functions of the kernel whose own time differs with certainty; they are contained in its parts.
+    pub kernel_functions: Vec<FunctionDifference>,
     /// All other functions together, and what could not be named.
     pub others: CostDifference,
     /// How many functions these are.

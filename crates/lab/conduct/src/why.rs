@@ -231,14 +231,44 @@ impl Comparison {
             with_callees: self.difference(&self.with_callees[function], tested),
         };
         let is_named = |function: &usize| self.functions[*function].name.is_some();
-        let mut certain: Vec<(usize, FunctionDifference)> = tested_own
-            .into_iter()
-            .filter(is_named)
-            .map(|function| (function, row(function)))
-            .filter(|(_, row)| row.own.is_certain())
+        let certain = |functions: &[usize]| -> Vec<(usize, FunctionDifference)> {
+            let named = functions.iter().copied().filter(is_named);
+            let rows = named.map(|function| (function, row(function)));
+            rows.filter(|(_, row)| row.own.is_certain()).collect()
+        };
+        // The kernel spreads its work over hundreds of small functions, so its rows are its parts.
+        let (in_kernel, in_programs): (Vec<usize>, Vec<usize>) =
+            tested_own.into_iter().partition(|function| self.functions[*function].is_kernel());
+        let of_programs = certain(&in_programs);
+        let parts: Vec<(&String, CostDifference)> = groups
+            .iter()
+            .filter(|(name, _)| name.starts_with(KERNEL_PART))
+            .map(|(name, costs)| (name, self.difference(costs, tested)))
+            .filter(|(_, own)| own.is_certain())
             .collect();
-        certain.sort_by(|(_, a), (_, b)| largest_first(&a.own, &b.own));
-        let named: BTreeSet<usize> = certain.iter().map(|(function, _)| *function).collect();
+        let told: BTreeSet<usize> = of_programs
+            .iter()
+            .map(|(function, _)| *function)
+            .chain((0..self.functions.len()).filter(|f| {
+                let group = group_of(&self.functions[*f]);
+                parts.iter().any(|(name, _)| **name == group)
+            }))
+            .collect();
+        let of_parts = parts.iter().map(|(name, own)| FunctionDifference {
+            function: Function {
+                name: Some(name.trim_start_matches(KERNEL_PART).to_owned()),
+                module: Function::KERNEL.to_owned(),
+                is_program: false,
+            },
+            own: *own,
+            with_callees: *own,
+        });
+        let mut functions: Vec<FunctionDifference> =
+            of_programs.into_iter().map(|(_, row)| row).chain(of_parts).collect();
+        functions.sort_by(|a, b| largest_first(&a.own, &b.own));
+        let mut kernel_functions: Vec<FunctionDifference> =
+            certain(&in_kernel).into_iter().map(|(_, row)| row).collect();
+        kernel_functions.sort_by(|a, b| largest_first(&a.own, &b.own));
         let rest = |wanted: &dyn Fn(usize) -> bool| -> Costs {
             let mut sum = vec![[0.0; 2]; self.blocks];
             for function in (0..self.functions.len()).filter(|function| wanted(*function)) {
@@ -246,7 +276,7 @@ impl Comparison {
             }
             sum
         };
-        let others = |function: usize| !named.contains(&function);
+        let others = |function: usize| !told.contains(&function);
         let other_functions = (0..self.functions.len()).filter(|f| others(*f) && is_named(f));
         let has_own = |f: &usize| total(&self.own[*f]) > 0.0;
         let mut with_callees: Vec<FunctionDifference> = tested_whole
@@ -269,7 +299,8 @@ impl Comparison {
             own: self.difference(&self.sampled, 1),
             counted: self.difference(&self.counted, 1),
             interrupts: self.difference(&self.interrupts, 1),
-            functions: certain.into_iter().map(|(_, row)| row).collect(),
+            functions,
+            kernel_functions,
             others: self.difference(&rest(&others), 1),
             other_functions: other_functions.filter(has_own).count() as u32,
             unnamed: self.difference(&rest(&|f| !is_named(&f)), 1),
@@ -339,10 +370,7 @@ impl Comparison {
             if function.is_process() {
                 continue;
             }
-            let name = match (&function.name, function.is_kernel()) {
-                (Some(name), true) => format!("kernel: {}", kernel_parts::part_of(name)),
-                _ => function.module.clone(),
-            };
+            let name = group_of(function);
             add(groups.entry(name).or_insert_with(|| vec![[0.0; 2]; self.blocks]), costs);
         }
         groups.retain(|_, costs| total(costs) > 0.0);
@@ -368,6 +396,17 @@ impl Comparison {
                 }
             })
             .collect()
+    }
+}
+
+/// How the names of the kernel's parts begin.
+const KERNEL_PART: &str = "kernel: ";
+
+/// What a function belongs to.
+fn group_of(function: &Function) -> String {
+    match (&function.name, function.is_kernel()) {
+        (Some(name), true) => format!("{KERNEL_PART}{}", kernel_parts::part_of(name)),
+        _ => function.module.clone(),
     }
 }
 

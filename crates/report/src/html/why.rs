@@ -39,6 +39,7 @@ fn one(part: &Part, why: &Why) -> Markup {
         (note(html! { (why::LEGEND) " " (sentence(&why::method(why))) " " (sentence(&why::agreement(why))) }))
         (waits(part, why))
         (system_calls(why))
+        (kernel_functions(why, unit, [baseline, variant]))
         (groups(why, unit, [baseline, variant]))
         (picture(why, unit))
     };
@@ -64,6 +65,27 @@ fn system_calls(why: &Why) -> Markup {
             (note("Calls are counted while each variant warms up, time is sampled under load."))
         }
     }
+}
+
+/// The functions of the kernel that differ with certainty.
+fn kernel_functions(why: &Why, unit: CostUnit, names: [&str; 2]) -> Markup {
+    let head = html! {
+        th { "function of the kernel" }
+        th { (names[0]) ", " (unit.word()) } th { (names[1]) ", " (unit.word()) }
+        th { (why::HEADS[1]) } th { (why::HEADS[2]) }
+    };
+    let rows = html! {
+        @for row in why.kernel_functions.iter().take(16) {
+            tr {
+                td.name { (why::name(&row.function)) }
+                td { (unit.number(row.own.baseline_ns)) }
+                td { (unit.number(row.own.variant_ns)) }
+                td { (unit.interval(&row.own.difference_ns)) }
+                td { (unit.interval(&row.with_callees.difference_ns)) }
+            }
+        }
+    };
+    html! { @if !why.kernel_functions.is_empty() { h4 { "In the kernel" } (tables::table(head, rows)) } }
 }
 
 /// By what functions belong to.

@@ -204,6 +204,7 @@ impl Draw {
             counted: self.cost(),
             interrupts: self.cost(),
             functions: self.many(3, Draw::function_difference),
+            kernel_functions: self.many(3, Draw::function_difference),
             others: self.cost(),
             other_functions: self.below(999) as u32,
             unnamed: self.cost(),
