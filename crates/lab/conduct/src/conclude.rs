@@ -8,7 +8,7 @@ use stats::Sureness;
 
 use crate::analyse::{add_up_ledgers, compare, disturbance, quantile, summarise, trial_of};
 use crate::validity::CLIENT_BUSY_MAX;
-use crate::why::{profile_differs, why};
+use crate::why::{nothing_sampled, profile_differs, why};
 
 /// A variant whose level changes within more than this share of its trials is not steady.
 const NOT_STEADY_SHARE: f64 = 0.25;
@@ -27,6 +27,7 @@ pub(crate) fn conclude(plan: &spec::Part, part: &mut Part, interrupted: bool) {
     let found = profile_differs(part);
     part.findings.extend(found);
     part.why = why(plan, part, sureness);
+    part.findings.extend(nothing_sampled(part));
     part.disturbance = disturbance(plan, part);
 }
 

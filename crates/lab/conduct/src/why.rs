@@ -65,6 +65,26 @@ pub(crate) fn profile_differs(part: &Part) -> Vec<Finding> {
     variants.flat_map(both).collect()
 }
 
+/// The finding about a part that was to be sampled and has nothing to tell.
+pub(crate) fn nothing_sampled(part: &Part) -> Option<Finding> {
+    let is_known = |finding: &Finding| matches!(finding.fact, Fact::NotProfiled { .. });
+    let is_missing = part.profiled && part.why.is_empty() && part.variants.len() > 1;
+    let few = part.complete_blocks().count() < 2;
+    let why = match few {
+        true => "fewer than two blocks are complete",
+        false => {
+            "the processes of a variant are not sampled: only those that tachograph starts on this \
+             machine are, not those in containers"
+        }
+    };
+    (is_missing && !part.findings.iter().any(is_known)).then(|| Finding {
+        severity: Severity::Note,
+        block: None,
+        variant: None,
+        fact: Fact::NotProfiled { why: why.to_owned() },
+    })
+}
+
 /// What makes the differences of a part's contrasts, as far as they were sampled.
 pub(crate) fn why(plan: &spec::Part, part: &Part, sureness: Sureness) -> Vec<Why> {
     let offer = offer_of(plan, Metric::Cpu);
@@ -91,7 +111,8 @@ struct SampledTrial<'a> {
 
 impl<'a> SampledTrial<'a> {
     fn of(trial: &'a Trial) -> Option<SampledTrial<'a>> {
-        let profile = trial.profile.as_ref()?;
+        // Without any sample, its processes are not those that were watched.
+        let profile = trial.profile.as_ref().filter(|profile| profile.samples() > 0)?;
         let total = per_request(trial.stack_cpu, trial).filter(|total| total.per > 0.0)?;
         Some(SampledTrial { profile, requests: total.per, counted_ns: total.amount / total.per })
     }

@@ -5,6 +5,19 @@ use std::path::{Path, PathBuf};
 use procfs_core::FromRead;
 use procfs_core::process::{MMPermissions, MMapPath, MemoryMaps};
 
+/// The name of the library that the kernel maps into every process (vdso(7)). It is no file.
+pub(crate) const VDSO: &str = "[vdso]";
+
+/// The image of that library, which is the same in every process: from this one.
+pub(crate) fn vdso() -> Option<Vec<u8>> {
+    use std::os::unix::fs::FileExt as _;
+    let me = ProcessMaps::of(std::process::id());
+    let mapping = me.all().find(|mapping| mapping.path == Path::new(VDSO))?;
+    let mut image = vec![0; usize::try_from(mapping.end - mapping.start).ok()?];
+    std::fs::File::open("/proc/self/mem").ok()?.read_exact_at(&mut image, mapping.start).ok()?;
+    Some(image)
+}
+
 /// Device and inode, by which the same file is known in all processes.
 pub(crate) type FileId = (i32, i32, u64);
 
@@ -53,7 +66,11 @@ impl ProcessMaps {
             return ProcessMaps::default();
         };
         let mapping = |map: procfs_core::process::MemoryMap| {
-            let MMapPath::Path(path) = map.pathname else { return None };
+            let path = match map.pathname {
+                MMapPath::Path(path) => path,
+                MMapPath::Vdso => PathBuf::from(VDSO),
+                _ => return None,
+            };
             map.perms.contains(MMPermissions::EXECUTE).then_some(Mapping {
                 start: map.address.0,
                 end: map.address.1,
@@ -97,5 +114,6 @@ mod tests {
         assert!(mapping.seen_from_here(std::process::id()).exists());
         assert!(maps.find(1).is_none());
         assert!(ProcessMaps::of(u32::MAX).is_empty());
+        assert!(vdso().unwrap().starts_with(b"\x7fELF"));
     }
 }

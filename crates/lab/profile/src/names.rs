@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolizer};
+use object::{Object as _, ObjectSymbol as _};
 use record::Function;
 
 use crate::chain::Chain;
-use crate::maps::{FileId, Mapping, ProcessMaps};
+use crate::maps::{FileId, Mapping, ProcessMaps, VDSO, vdso};
 use crate::perf_map::{PYTHON, PerfMap};
 
 /// The names found so far. Starts of the same program share them, because they are kept by place in a
@@ -142,6 +143,9 @@ fn inside_calls(chain: &[u64]) -> impl Iterator<Item = u64> + '_ {
 /// The names of places in a program or a library: those of its own symbols, and where it has none
 /// those of its debug information, which takes longer to read and may be another file.
 fn look_up_in_file(path: &Path, offsets: &[u64]) -> Vec<Option<String>> {
+    if path.ends_with(VDSO) {
+        return look_up_in_vdso(offsets).unwrap_or_else(|| vec![None; offsets.len()]);
+    }
     let mut elf = Elf::new(path);
     elf.debug_syms = false;
     let own = look_up(&Source::Elf(elf), Input::FileOffset(offsets));
@@ -150,6 +154,19 @@ fn look_up_in_file(path: &Path, offsets: &[u64]) -> Vec<Option<String>> {
     }
     let debug = look_up(&Source::Elf(Elf::new(path)), Input::FileOffset(offsets));
     own.into_iter().zip(debug).map(|(own, debug)| own.or(debug)).collect()
+}
+
+/// The same in the library that is no file.
+fn look_up_in_vdso(offsets: &[u64]) -> Option<Vec<Option<String>>> {
+    let image = vdso()?;
+    let file = object::File::parse(image.as_slice()).ok()?;
+    let name = |offset: &u64| {
+        let holds = |symbol: &object::Symbol<'_, '_>| {
+            (symbol.address()..symbol.address() + symbol.size()).contains(offset)
+        };
+        file.dynamic_symbols().find(holds)?.name().ok().map(str::to_owned)
+    };
+    Some(offsets.iter().map(name).collect())
 }
 
 /// The names of addresses, as far as they have one.

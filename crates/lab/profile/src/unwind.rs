@@ -5,13 +5,16 @@
 //! follows through a copy of the stack. CPython calls every Python function through a piece of code that
 //! it generates for it, if it is asked to (`-X perf`); so its return address is on the stack too.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use object::{Object as _, ObjectSection as _, ObjectSegment as _};
 
-use crate::maps::{FileId, Mapping, ProcessMaps};
+use crate::maps::{FileId, Mapping, ProcessMaps, VDSO, vdso};
+
+/// Bytes of a page, of the smallest that there are.
+const PAGE: u64 = 4096;
 
 /// The most functions of a stack.
 const DEPTH_MAX: usize = 512;
@@ -84,23 +87,35 @@ type Section = (std::ops::Range<u64>, Arc<[u8]>);
 
 impl Sections {
     /// `None` if the file cannot be read as a program.
-    fn read(path: &Path) -> Option<Sections> {
+    fn read(mapping: &Mapping, pid: u32) -> Option<Sections> {
+        if mapping.path == Path::new(VDSO) {
+            return Sections::of(&object::File::parse(vdso()?.as_slice()).ok()?);
+        }
         // Only what is needed is read: programs with debug information have hundreds of megabytes.
-        let bytes = object::ReadCache::new(std::fs::File::open(path).ok()?);
-        let file = object::File::parse(&bytes).ok()?;
+        let bytes = object::ReadCache::new(std::fs::File::open(mapping.seen_from_here(pid)).ok()?);
+        Sections::of(&object::File::parse(&bytes).ok()?)
+    }
+
+    fn of<'data>(file: &object::File<'data, impl object::ReadRef<'data>>) -> Option<Sections> {
         let section = |name: &str| -> Option<Section> {
             let section = file.section_by_name(name)?;
             let range = section.address()..section.address() + section.size();
             Some((range, Arc::from(section.data().ok()?)))
         };
-        let segments = file.segments().map(|segment| {
-            let (offset, length) = segment.file_range();
-            (offset, length, segment.address())
-        });
+        // Two segments may share a page of the file, so only those that are code.
+        let mut segments = Vec::new();
+        for segment in file.segments() {
+            if let object::SegmentFlags::Elf { p_flags, .. } = segment.flags()
+                && p_flags.contains(object::elf::PF_X)
+            {
+                let (offset, length) = segment.file_range();
+                segments.push((offset, length, segment.address()));
+            }
+        }
         Some(Sections {
             eh_frame: section(".eh_frame"),
             eh_frame_hdr: section(".eh_frame_hdr"),
-            segments: segments.collect(),
+            segments,
         })
     }
 
@@ -136,6 +151,8 @@ impl Sections {
 struct Process {
     unwinder: native::Unwinder<Arc<[u8]>>,
     maps: ProcessMaps,
+    /// Pages that were looked for: what is in none of its files is not looked for again.
+    unknown: HashSet<u64>,
 }
 
 /// Follows the calls of programs.
@@ -158,12 +175,17 @@ impl Unwinder {
     ) -> Vec<u64> {
         let is_generated =
             |address: u64| generated.iter().any(|(start, end)| (*start..*end).contains(&address));
-        let mapped = |process: &Process| process.maps.find(registers.instruction).is_some();
-        let known = self.processes.get(&pid).is_some_and(mapped);
-        if !known && !is_generated(registers.instruction) {
+        let page = registers.instruction / PAGE;
+        let is_known = |process: &Process| {
+            process.maps.find(registers.instruction).is_some() || process.unknown.contains(&page)
+        };
+        if !self.processes.get(&pid).is_some_and(is_known) && !is_generated(registers.instruction) {
             self.look_at(pid);
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.unknown.insert(page);
+            }
         }
-        let Some(Process { unwinder, maps }) = self.processes.get(&pid) else {
+        let Some(Process { unwinder, maps, .. }) = self.processes.get(&pid) else {
             return vec![registers.instruction];
         };
         let is_code = |address: u64| maps.find(address).is_some() || is_generated(address);
@@ -218,13 +240,15 @@ impl Unwinder {
         let maps = ProcessMaps::of(pid);
         let mut unwinder = native::Unwinder::new();
         for mapping in maps.all() {
-            let read = || Sections::read(&mapping.seen_from_here(pid)).map(Arc::new);
+            let read = || Sections::read(mapping, pid).map(Arc::new);
             let sections = self.files.entry(mapping.file).or_insert_with(read);
             if let Some(module) = sections.as_ref().and_then(|of| of.module(mapping)) {
                 unwinder.add_module(module);
             }
         }
-        self.processes.insert(pid, Process { unwinder, maps });
+        let known = self.processes.remove(&pid);
+        let unknown = known.map(|process| process.unknown).unwrap_or_default();
+        self.processes.insert(pid, Process { unwinder, maps, unknown });
     }
 }
 
@@ -256,4 +280,48 @@ fn leave_trampoline(
     _is_code: &impl Fn(u64) -> bool,
 ) -> Option<u64> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_segments_that_share_a_page_of_the_file_are_told_apart() {
+        let sections = Sections {
+            eh_frame: None,
+            eh_frame_hdr: None,
+            segments: vec![(0x1400, 0x8000, 0x2400)],
+        };
+        let mapping = Mapping {
+            start: 0x7000_2000,
+            end: 0x7000_b000,
+            offset: 0x1000,
+            file: (0, 0, 0),
+            path: std::path::PathBuf::from("/program"),
+        };
+        // The page at 0x1000 of the file is at address 0x2000 of the program.
+        assert_eq!(sections.base(&mapping), Some(0x7000_0000));
+        let elsewhere = Mapping { offset: 0x20_0000, ..mapping };
+        assert_eq!(sections.base(&elsewhere), None);
+    }
+
+    #[test]
+    fn our_own_code_has_its_place() {
+        let pid = std::process::id();
+        let maps = ProcessMaps::of(pid);
+        let here = our_own_code_has_its_place as fn() as usize as u64;
+        let mapping = maps.find(here).unwrap();
+        let sections = Sections::read(mapping, pid).unwrap();
+        let base = sections.base(mapping).unwrap();
+        // A function is where its symbol says, above the base.
+        let bytes = std::fs::read(&mapping.path).unwrap();
+        let file = object::File::parse(bytes.as_slice()).unwrap();
+        let is_here = |symbol: object::Symbol<'_, '_>| {
+            use object::ObjectSymbol as _;
+            symbol.address() == here - base
+        };
+        use object::Object as _;
+        assert!(file.symbols().any(is_here), "{here:#x} {base:#x}");
+    }
 }
