@@ -526,15 +526,11 @@ fn with_environment(stack: &spec::Stack, extra: &[(String, String)]) -> spec::St
     stack
 }
 
-/// Makes interpreters tell the names of their functions: CPython from 3.12, and Node.
+/// Makes CPython tell the names of its functions, from 3.12 on. Node would leave a log in its working
+/// directory.
 fn name_generated_code(stack: &mut spec::Stack) {
-    const NODE: &str = "--perf-basic-prof --interpreted-frames-native-stack";
     for process in &mut stack.processes {
         process.env.entry("PYTHONPERFSUPPORT".to_owned()).or_insert_with(|| "1".to_owned());
-        let given = process.env.get("NODE_OPTIONS").cloned();
-        let given = given.or_else(|| std::env::var("NODE_OPTIONS").ok()).unwrap_or_default();
-        let options = format!("{given} {NODE}").trim().to_owned();
-        process.env.insert("NODE_OPTIONS".to_owned(), options);
     }
 }
 
