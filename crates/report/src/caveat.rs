@@ -56,7 +56,9 @@ fn touches(fact: &Fact, metric: Metric, offer: Offer) -> bool {
         | Fact::LongStops { .. } => {
             offer != Offer::Open && !matches!(metric, Metric::Cpu | Metric::Memory)
         }
-        Fact::NotProfiled { .. } | Fact::ProfileDiffers { .. } => false,
+        Fact::NotProfiled { .. } | Fact::NothingSampled { .. } | Fact::ProfileDiffers { .. } => {
+            false
+        }
         _ => true,
     }
 }

@@ -204,6 +204,12 @@ pub(crate) fn clause(part: &Part, finding: &Finding) -> String {
             view::name(part, *other),
         ),
         Fact::NotProfiled { why } => format!("no profile: {why}"),
+        Fact::NothingSampled { few_blocks: true } => {
+            "no profile: fewer than two blocks are complete".to_owned()
+        }
+        Fact::NothingSampled { few_blocks: false } => "no profile: a variant has no samples; only \
+             processes that tachograph starts on this machine are sampled, and none in containers"
+            .to_owned(),
         Fact::ProfileDiffers { sampled, counted, .. } => of(format!(
             "the samples do not add up to the CPU time that the kernel counted: {sampled} of {counted}"
         )),

@@ -264,6 +264,26 @@ fn what_every_check_saw() {
             "b did not sustain the offered rate: 97% of the requests were completed (99% needed); offer a lower rate with --rate",
         ),
         (
+            Fact::NotProfiled { why: "the kernel does not permit it".to_owned() },
+            "no profile: the kernel does not permit it",
+        ),
+        (
+            Fact::NothingSampled { few_blocks: true },
+            "no profile: fewer than two blocks are complete",
+        ),
+        (
+            Fact::NothingSampled { few_blocks: false },
+            "no profile: a variant has no samples; only processes that tachograph starts on this machine are sampled, and none in containers",
+        ),
+        (
+            Fact::ProfileDiffers {
+                offer: Offer::Closed,
+                sampled: Nanos::from_millis(900),
+                counted: Nanos::from_secs(1),
+            },
+            "b: the samples do not add up to the CPU time that the kernel counted: 900 ms of 1 s",
+        ),
+        (
             Fact::Standing,
             "the servers were already running, so there is one start of each: the interval covers these starts only, and not how starts of the same server differ",
         ),

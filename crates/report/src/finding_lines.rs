@@ -188,6 +188,7 @@ fn size(fact: &Fact) -> f64 {
         | Fact::Unchecked { .. }
         | Fact::Standing
         | Fact::NotProfiled { .. }
+        | Fact::NothingSampled { .. }
         | Fact::Tracked => 0.0,
         Fact::ProfileDiffers { sampled, counted, .. } => sampled.0.abs_diff(counted.0) as f64,
     }

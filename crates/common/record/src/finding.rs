@@ -98,6 +98,11 @@ pub enum Fact {
         /// The cause, and what to do.
         why: String,
     },
+    /// The stacks were to be sampled, and there is nothing to tell.
+    NothingSampled {
+        /// Whether too few blocks are complete; otherwise a variant has no samples.
+        few_blocks: bool,
+    },
     /// The sampled CPU time of a trial is not that of its control group.
     ProfileDiffers {
         /// The offer of the trials.
@@ -454,6 +459,7 @@ impl Fact {
             Fact::NullServer { .. } => "null_server",
             Fact::NetworkLimited { .. } => "network_limited",
             Fact::NotProfiled { .. } => "not_profiled",
+            Fact::NothingSampled { .. } => "nothing_sampled",
             Fact::ProfileDiffers { .. } => "profile_differs",
             Fact::ClientBusy { .. } => "client_busy",
             Fact::Ledger { .. } => "ledger",

@@ -104,8 +104,8 @@ impl From<Call> for (u32, Option<u32>, u64) {
 impl Function {
     /// The module of the kernel's functions.
     pub const KERNEL: &str = "kernel";
-    /// The module of what stands for a whole process, as the caller of its outermost functions. Its name
-    /// is that of the program.
+    /// The module of the entries for whole processes, at the root of the calls. Their name is the
+    /// program's.
     pub const PROCESS: &str = "process";
 
     /// Whether it stands for a whole process.

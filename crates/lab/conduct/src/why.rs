@@ -69,19 +69,12 @@ pub(crate) fn profile_differs(part: &Part) -> Vec<Finding> {
 pub(crate) fn nothing_sampled(part: &Part) -> Option<Finding> {
     let is_known = |finding: &Finding| matches!(finding.fact, Fact::NotProfiled { .. });
     let is_missing = part.profiled && part.why.is_empty() && part.variants.len() > 1;
-    let few = part.complete_blocks().count() < 2;
-    let why = match few {
-        true => "fewer than two blocks are complete",
-        false => {
-            "the processes of a variant are not sampled: only those that tachograph starts on this \
-             machine are, not those in containers"
-        }
-    };
-    (is_missing && !part.findings.iter().any(is_known)).then(|| Finding {
+    let few_blocks = part.complete_blocks().count() < 2;
+    (is_missing && !part.findings.iter().any(is_known)).then_some(Finding {
         severity: Severity::Note,
         block: None,
         variant: None,
-        fact: Fact::NotProfiled { why: why.to_owned() },
+        fact: Fact::NothingSampled { few_blocks },
     })
 }
 

@@ -21,6 +21,17 @@ pub enum ProfileError {
          filter forbids it (in a container: --security-opt seccomp=unconfined)"
     )]
     Unavailable,
+    /// The rings do not fit into the memory that a user may lock.
+    #[error(
+        "the samples of CPU {cpu} need {bytes} of locked memory, more than a user without privileges may \
+         have: set kernel.perf_event_paranoid to -1, or run as root or with CAP_IPC_LOCK"
+    )]
+    Locked {
+        /// The CPU.
+        cpu: usize,
+        /// The size of its ring.
+        bytes: base::Bytes,
+    },
     /// Anything else.
     #[error("CPU {cpu} cannot be sampled: {error}")]
     Failed {

@@ -43,8 +43,8 @@ impl ProcessNames {
         }
     }
 
-    /// No process: that of a CPU that does nothing, whose addresses are all the kernel's.
-    pub(crate) fn nobody() -> ProcessNames {
+    /// For an idle CPU, which executes only the kernel.
+    pub(crate) fn idle() -> ProcessNames {
         let maps = ProcessMaps::default();
         ProcessNames { pid: 0, maps, generated: Vec::new(), folders: Vec::new() }
     }
@@ -267,16 +267,16 @@ mod tests {
 
     #[test]
     fn generated_code_is_named_as_in_its_language() {
-        let folders = [PathBuf::from("/work/head")];
+        let folders = [PathBuf::from("/srv/head")];
         for (text, name, module) in [
-            ("py::handle:/work/head/app.py", "handle", "app.py"),
+            ("py::handle:/srv/head/app.py", "handle", "app.py"),
             ("py::dumps:/usr/lib/python3.12/json/__init__.py", "dumps", "json/__init__.py"),
             (
                 "py::Flask.wsgi_app:/v/lib/python3.13/site-packages/flask/app.py",
                 "Flask.wsgi_app",
                 "flask/app.py",
             ),
-            ("LazyCompile:*serve /work/head/app.js:3:1", "serve", "app.js"),
+            ("LazyCompile:*serve /srv/head/app.js:3:1", "serve", "app.js"),
             ("JS:~ /srv/app.js:1:1", "(anonymous)", "/srv/app.js"),
             ("JS:+read file:///srv/app.js:1:1", "read", "///srv/app.js"),
             ("Lcom/example/App;::run", "Lcom/example/App;::run", "generated code"),

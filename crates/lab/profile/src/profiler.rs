@@ -50,8 +50,8 @@ pub struct WatchedStack {
     pub folders: Vec<PathBuf>,
 }
 
-/// Samples the stacks' CPUs while there are stacks. It goes on between slices, because an event that is
-/// switched on takes its first sample a whole period later: slices would lose half a sample each.
+/// Samples the stacks' CPUs while there are stacks. It goes on between slices, so that the moments of
+/// samples do not depend on where a slice begins.
 pub struct Profiler {
     inner: Arc<Mutex<Inner>>,
     ended: Arc<AtomicBool>,
@@ -308,7 +308,7 @@ impl Inner {
             self.trials.keys().filter(|(of, _)| *of == stack).map(|(_, trial)| *trial).collect();
         let mut processes: HashMap<u32, ProcessNames> = HashMap::new();
         let mut profiles = Vec::new();
-        let idle = ProcessNames::nobody();
+        let idle = ProcessNames::idle();
         for trial in trials {
             let Some(samples) = self.trials.remove(&(stack, trial)) else { continue };
             for (pid, _) in samples.chains.keys() {

@@ -80,9 +80,8 @@ impl Sampler {
         period: Nanos,
     ) -> Result<Sampler, ProfileError> {
         let size = (RINGS / sampled.0.len().max(1)).clamp(RING_MIN, RING_MAX);
-        let samples =
-            |cpu| samples(cpu, period, size).map_err(|error| ProfileError::of(cpu, error));
-        let starts = |cpu| starts(cpu).map_err(|error| ProfileError::of(cpu, error));
+        let samples = |cpu| ring(cpu, &samples(cpu, period), size);
+        let starts = |cpu| ring(cpu, &starts(cpu), RING_OF_STARTS);
         Ok(Sampler {
             samples: sampled.iter().map(samples).collect::<Result<_, _>>()?,
             starts: online.iter().map(starts).collect::<Result<_, _>>()?,
@@ -143,22 +142,34 @@ fn event_on(cpu: usize, event: Software) -> Builder<'static> {
     builder
 }
 
-fn starts(cpu: usize) -> std::io::Result<Ring> {
+fn starts(cpu: usize) -> Builder<'static> {
     let mut builder = event_on(cpu, Software::DUMMY);
-    builder.task(true).mmap(true).enabled(true).build()?.sampled(RING_OF_STARTS)
+    builder.task(true).mmap(true).enabled(true);
+    builder
 }
 
-fn samples(cpu: usize, period: Nanos, size: usize) -> std::io::Result<Ring> {
-    event_on(cpu, Software::CPU_CLOCK)
+fn samples(cpu: usize, period: Nanos) -> Builder<'static> {
+    let mut builder = event_on(cpu, Software::CPU_CLOCK);
+    builder
         .sample_period(period.0)
         .sample(SampleFlag::CALLCHAIN)
         .exclude_callchain_user(true)
         .sample(SampleFlag::REGS_USER)
         .sample_regs_user(unwind::MASK)
         .sample(SampleFlag::STACK_USER)
-        .sample_stack_user(STACK_BYTES)
-        .build()?
-        .sampled(size)
+        .sample_stack_user(STACK_BYTES);
+    builder
+}
+
+/// Opens an event with a ring of so many bytes.
+fn ring(cpu: usize, event: &Builder<'_>, size: usize) -> Result<Ring, ProfileError> {
+    let counter = event.build().map_err(|error| ProfileError::of(cpu, error))?;
+    counter.sampled(size).map_err(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            ProfileError::Locked { cpu, bytes: base::Bytes(size as u64) }
+        }
+        _ => ProfileError::Failed { cpu, error },
+    })
 }
 
 /// Reads a sample as the events above are set up: process and thread, time, call chain, registers, stack

@@ -91,7 +91,7 @@ fn without_the_rights_the_comparison_goes_on_and_says_what_to_set() {
     }
     let place = Place::new();
     let inner = compared(&place, &[]);
-    // In a user namespace of its own, root is nobody outside.
+    // Root of a user namespace has no privileges outside it.
     let mut outer = Command::new("unshare");
     outer.args(["--user", "--map-root-user"]).arg(inner.get_program()).args(inner.get_args());
     let ended = place.finish(place.prepare(outer));
