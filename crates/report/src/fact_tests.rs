@@ -281,7 +281,7 @@ fn what_every_check_saw() {
                 sampled: Nanos::from_millis(900),
                 counted: Nanos::from_secs(1),
             },
-            "b: the samples do not add up to the CPU time that the kernel counted: 900 ms of 1 s",
+            "b: the samples do not add up to the CPU time that the kernel counted: 900 ms of 1.00 s",
         ),
         (
             Fact::Standing,
