@@ -29,6 +29,10 @@ pub(crate) fn failed(failed: u64, sent: u64, kinds: &ledger::Errors) -> String {
     format!("{} of {} failed{kinds}", format_count(failed), plural(sent, "request"))
 }
 
+/// Why the kernel's count of CPU time is not that of samples where client and stack share a CPU.
+const SHARED_COUNT: &str = "; where client and stack share a CPU, the kernel charges the thread that was \
+                            woken with what the other one did until it made way for it";
+
 /// What of the network limits the figures, and what to do.
 fn network(by: NetworkLimit) -> String {
     match by {
@@ -211,7 +215,9 @@ pub(crate) fn clause(part: &Part, finding: &Finding) -> String {
              processes that tachograph starts on this machine are sampled, and none in containers"
             .to_owned(),
         Fact::ProfileDiffers { sampled, counted, .. } => of(format!(
-            "the samples do not add up to the CPU time that the kernel counted: {sampled} of {counted}"
+            "the samples do not add up to the CPU time that the kernel counted: {sampled} of \
+             {counted}{}",
+            if part.layout.is_shared() { SHARED_COUNT } else { "" }
         )),
         Fact::Standing => "the servers were already running, so there is one start of each: the \
              interval covers these starts only, and not how starts of the same server differ"

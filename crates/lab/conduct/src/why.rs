@@ -57,7 +57,9 @@ pub(crate) fn profile_differs(part: &Part) -> Vec<Finding> {
         (samples >= COMPARED_SAMPLES_MIN && differs).then(|| {
             let (sampled, counted) = (base::Nanos(sampled), base::Nanos(counted));
             let fact = Fact::ProfileDiffers { offer, sampled, counted };
-            Finding::of_variant(Severity::Warning, variant, fact)
+            // There the kernel's count is the one that is off.
+            let severity = if part.layout.is_shared() { Severity::Note } else { Severity::Warning };
+            Finding::of_variant(severity, variant, fact)
         })
     };
     let variants = 0..part.variants.len();
