@@ -29,9 +29,9 @@ pub(crate) fn failed(failed: u64, sent: u64, kinds: &ledger::Errors) -> String {
     format!("{} of {} failed{kinds}", format_count(failed), plural(sent, "request"))
 }
 
-/// Why the kernel's count of CPU time is not that of samples where client and stack share a CPU.
-const SHARED_COUNT: &str = "; where client and stack share a CPU, the kernel charges the thread that was \
-                            woken with what the other one did until it made way for it";
+/// Why the kernel counts more CPU time than there are samples, where threads are woken often.
+const BY_WAKING: &str = "; it charges threads from the moment at which they are woken, samples belong to \
+                         them from that at which they run";
 
 /// What of the network limits the figures, and what to do.
 fn network(by: NetworkLimit) -> String {
@@ -212,12 +212,12 @@ pub(crate) fn clause(part: &Part, finding: &Finding) -> String {
             "no profile: fewer than two blocks are complete".to_owned()
         }
         Fact::NothingSampled { few_blocks: false } => "no profile: a variant has no samples; only \
-             processes that tachograph starts on this machine are sampled, and none in containers"
+             processes that tachograph starts are sampled"
             .to_owned(),
-        Fact::ProfileDiffers { sampled, counted, .. } => of(format!(
+        Fact::ProfileDiffers { sampled, counted, by_waking, .. } => of(format!(
             "the samples do not add up to the CPU time that the kernel counted: {sampled} of \
              {counted}{}",
-            if part.layout.is_shared() { SHARED_COUNT } else { "" }
+            if *by_waking { BY_WAKING } else { "" }
         )),
         Fact::Standing => "the servers were already running, so there is one start of each: the \
              interval covers these starts only, and not how starts of the same server differ"

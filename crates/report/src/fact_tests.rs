@@ -273,15 +273,25 @@ fn what_every_check_saw() {
         ),
         (
             Fact::NothingSampled { few_blocks: false },
-            "no profile: a variant has no samples; only processes that tachograph starts on this machine are sampled, and none in containers",
+            "no profile: a variant has no samples; only processes that tachograph starts are sampled",
         ),
         (
             Fact::ProfileDiffers {
                 offer: Offer::Closed,
                 sampled: Nanos::from_millis(900),
                 counted: Nanos::from_secs(1),
+                by_waking: false,
             },
-            "b: the samples do not add up to the CPU time that the kernel counted: 900 ms of 1.00 s; where client and stack share a CPU, the kernel charges the thread that was woken with what the other one did until it made way for it",
+            "b: the samples do not add up to the CPU time that the kernel counted: 900 ms of 1.00 s",
+        ),
+        (
+            Fact::ProfileDiffers {
+                offer: Offer::Closed,
+                sampled: Nanos::from_millis(900),
+                counted: Nanos::from_secs(1),
+                by_waking: true,
+            },
+            "b: the samples do not add up to the CPU time that the kernel counted: 900 ms of 1.00 s; it charges threads from the moment at which they are woken, samples belong to them from that at which they run",
         ),
         (
             Fact::Standing,
@@ -465,17 +475,4 @@ fn a_lower_rate_has_two_digits() {
     for (rate, rounded) in [(1098.9, 1000.0), (12_345.0, 12_000.0), (99.9, 99.0), (7.9, 7.0)] {
         assert_eq!(two_digits(rate), rounded, "{rate}");
     }
-}
-
-#[test]
-fn samples_of_separate_cpus_differ_for_no_reason_that_is_known() {
-    let mut part = part(&["a", "b"]);
-    part.layout.client = base::CpuSet::one(0);
-    part.layout.stack = base::CpuSet::one(1);
-    let fact = Fact::ProfileDiffers { offer: Offer::Closed, sampled: ms(900), counted: ms(1000) };
-    let finding = Finding { severity: Severity::Warning, block: None, variant: Some(1), fact };
-    assert_eq!(
-        words(&part, &finding),
-        "b: the samples do not add up to the CPU time that the kernel counted: 900 ms of 1.00 s"
-    );
 }

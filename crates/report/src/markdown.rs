@@ -141,18 +141,10 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
 /// What makes the difference in CPU time.
 pub(crate) fn reasons(part: &Part) -> String {
     let table = |why: &record::Why| {
-        let unit = why::CostUnit::of(why).word();
-        let names = [why.baseline, why.variant].map(|v| escape(view::name(part, v)));
+        let heads: Vec<String> = why::heads(part, why).iter().map(|head| escape(head)).collect();
         let mut out = format!("**{}**\n\n", escape(&sentence(&why::sentence(part, why))));
-        out += &format!(
-            "| {} | {}, {unit} | {}, {unit} | {} | {} |\n",
-            why::HEADS[0],
-            names[0],
-            names[1],
-            why::HEADS[1],
-            why::HEADS[2]
-        );
-        out += "| :-- | --: | --: | --: | --: |\n";
+        out += &format!("| {} | {} |\n", why::FUNCTION, heads.join(" | "));
+        out += &format!("| :-- |{}\n", " --: |".repeat(heads.len()));
         for row in why::rows(why) {
             let module = match row.module.is_empty() {
                 true => String::new(),
@@ -165,14 +157,12 @@ pub(crate) fn reasons(part: &Part) -> String {
         }
         out += &format!(
             "\n{} {} {}\n\n",
-            why::LEGEND,
+            why::legend(why),
             sentence(&why::method(why)),
             sentence(&why::agreement(why))
         );
         let calls = why::call_rows(why).into_iter().filter(|call| call.differs);
-        let calls = calls.map(|call| {
-            format!("system call `{}`: {} per request; {}", call.name, call.calls, call.time)
-        });
+        let calls = calls.map(|call| format!("system call `{}`: {}", call.name, call.figures()));
         let waits = why::waits_in_words(part, why);
         out + &list(calls.chain(waits.iter().map(|words| escape(&sentence(words)))))
     };
@@ -189,6 +179,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
     }
     let [words, of] = report.times_in_words();
     out += &format!("\n{}; {of}.\n\n", capitalised(&words));
+    out += &reasons(part);
     let mut items = vec![report.speed().join(", "), report.account().line()];
     let failures = ledger::failures(&report.ledger().errors);
     items.extend((!failures.is_empty()).then(|| format!("failed: {failures}")));

@@ -31,9 +31,6 @@ pub fn terminal(run: &Run, style: &Style) -> String {
 /// Minimum width of the variants' names beside their figures.
 const NAME_MIN: usize = 7;
 
-/// How many system calls are told.
-const SYSTEM_CALLS: usize = 5;
-
 /// A variant's figures in a table.
 struct Row<const N: usize> {
     variant: usize,
@@ -74,7 +71,7 @@ fn section(page: &mut Page<'_>, run: &Run, index: usize, part: &Part) {
     table(page, part);
     page.blank();
     verdicts(page, part);
-    reasons(page, part);
+    why::on_page(page, part);
     ledgers(page, part);
     findings(page, run, part);
     published(page, part);
@@ -232,27 +229,6 @@ fn same_pair(part: &Part, primary: &Comparison) -> Option<String> {
     });
     let ratios = ratios.collect::<Vec<_>>().join("; ");
     Some(format!("{}: {ratios}", verdict::words::adjustment(&same_pair.first()?.judgement)))
-}
-
-/// What makes the difference in CPU time.
-fn reasons(page: &mut Page<'_>, part: &Part) {
-    for why in &part.why {
-        page.blank();
-        page.paragraph(Tone::Bold, 2, sentence(&why::sentence(part, why)));
-        for (index, line) in why::lines(part, why, page.style.columns()).iter().enumerate() {
-            let tone = if index == 0 { Tone::Dim } else { Tone::Plain };
-            page.line(page.style.paint(tone, line));
-        }
-        page.paragraph(Tone::Dim, 2, sentence(&why::agreement(why)));
-        for call in why::call_rows(why).iter().filter(|call| call.differs).take(SYSTEM_CALLS) {
-            let words =
-                format!("system call {}: {} per request; {}", call.name, call.calls, call.time);
-            page.paragraph(Tone::Plain, 2, words);
-        }
-        for words in why::waits_in_words(part, why) {
-            page.paragraph(Tone::Plain, 2, sentence(&words));
-        }
-    }
 }
 
 fn ledgers(page: &mut Page<'_>, part: &Part) {

@@ -1,26 +1,57 @@
-//! What makes the difference in CPU time, in rows for every exporter.
+//! What makes the difference in CPU time, or what it is needed for, in rows for every exporter.
 
 use std::collections::BTreeMap;
 
 use record::{CostDifference, CountDifference, Function, Part, Profile, SystemCallDifference, Why};
 use stats::Estimate;
 
-use crate::text::{left, plural, right};
+use crate::page::Page;
+use crate::text::{Tone, left, plural, right, sentence as capitalised};
 use crate::view;
 
 /// The heading in every format.
-pub(crate) const TITLE: &str = "What makes the difference in CPU time";
+pub(crate) fn title(why: &Why) -> &'static str {
+    match why.baseline {
+        Some(_) => "What makes the difference in CPU time",
+        None => "What CPU time is needed for",
+    }
+}
 
 /// How many functions have a row of their own.
 const FUNCTIONS: usize = 10;
 
 /// What the columns of times are.
-pub(crate) const LEGEND: &str = "Time is CPU time per request: in the function itself, and with all that \
-    it calls. Rows are functions, and parts of the kernel, that differ with certainty: their \
-    intervals, which share one error probability of 5%, do not contain 0.";
+pub(crate) fn legend(why: &Why) -> &'static str {
+    match why.baseline {
+        Some(_) => {
+            "Time is CPU time per request: in the function itself, and with all that it calls. Rows are \
+             functions, parts of the kernel, and modules as a whole, that differ with certainty: their \
+             intervals, which share one error probability of 5%, do not contain 0."
+        }
+        None => {
+            "Time is CPU time per request: in the function itself, and with all that it calls. The \
+             intervals share one error probability of 5%."
+        }
+    }
+}
 
-/// The heads of the columns, without those of the variants.
-pub(crate) const HEADS: [&str; 3] = ["function", "difference", "with what it calls"];
+/// The head of the first column.
+pub(crate) const FUNCTION: &str = "function";
+
+/// The heads of the columns of figures: those of both variants, the difference, and with what it calls;
+/// without a baseline the last two.
+pub(crate) fn heads(part: &Part, why: &Why) -> Vec<String> {
+    let unit = CostUnit::of(why).word();
+    let side = |variant: u32| format!("{}, {unit}", view::name(part, variant));
+    let whole = "with what it calls".to_owned();
+    match why.baseline {
+        Some(baseline) => vec![side(baseline), side(why.variant), "difference".to_owned(), whole],
+        None => vec![format!("itself, {unit}"), whole],
+    }
+}
+
+/// How many system calls are told.
+const SYSTEM_CALLS: usize = 5;
 
 /// The longest name of a variant above a column.
 const NAME_MAX: usize = 14;
@@ -32,8 +63,8 @@ pub(crate) struct WhyRow {
     pub(crate) name: String,
     /// Where it is.
     pub(crate) module: String,
-    /// Baseline, variant, difference with its interval, the same with callees; the latter may be empty.
-    pub(crate) cells: [String; 4],
+    /// As in [`heads`]; what is not known is empty.
+    pub(crate) cells: Vec<String>,
     /// Whether it is a sum of several.
     pub(crate) is_sum: bool,
 }
@@ -86,6 +117,40 @@ impl CostUnit {
         }
     }
 
+    /// A cost with its interval: `41.0 (37.2 to 44.9)`.
+    fn range(self, estimate: &Estimate) -> String {
+        match estimate.low.is_finite() && estimate.high.is_finite() {
+            true => format!(
+                "{} ({} to {})",
+                self.number(estimate.value),
+                self.number(estimate.low),
+                self.number(estimate.high)
+            ),
+            false => self.number(estimate.value),
+        }
+    }
+
+    /// The figures of a row.
+    pub(crate) fn cells(
+        self,
+        why: &Why,
+        own: &CostDifference,
+        whole: Option<&CostDifference>,
+    ) -> Vec<String> {
+        match why.baseline {
+            Some(_) => vec![
+                self.number(own.baseline_ns),
+                self.number(own.variant_ns),
+                self.interval(&own.difference_ns),
+                whole.map_or(String::new(), |all| self.interval(&all.difference_ns)),
+            ],
+            None => vec![
+                self.range(&own.difference_ns),
+                whole.map_or(String::new(), |all| self.range(&all.difference_ns)),
+            ],
+        }
+    }
+
     /// A difference with its interval: `+41.0 (+37.2 to +44.9)`.
     pub(crate) fn interval(self, estimate: &Estimate) -> String {
         match estimate.low.is_finite() && estimate.high.is_finite() {
@@ -103,26 +168,18 @@ impl CostUnit {
 /// The rows of a comparison; the last one is the sum of all others.
 pub(crate) fn rows(why: &Why) -> Vec<WhyRow> {
     let unit = CostUnit::of(why);
-    let cells = |own: &CostDifference, with_callees: Option<&CostDifference>| {
-        [
-            unit.number(own.baseline_ns),
-            unit.number(own.variant_ns),
-            unit.interval(&own.difference_ns),
-            with_callees.map_or(String::new(), |all| unit.interval(&all.difference_ns)),
-        ]
-    };
+    let cells = |own: &CostDifference, whole: Option<&CostDifference>| unit.cells(why, own, whole);
     let shown = why.functions.len().min(FUNCTIONS);
     let mut rows: Vec<WhyRow> = why.functions[..shown]
         .iter()
         .map(|row| WhyRow {
             name: row_name(&row.function),
             module: module(&row.function),
-            // A part of the kernel calls nothing as a whole.
-            cells: cells(&row.own, Some(&row.with_callees).filter(|_| !row.function.is_kernel())),
+            cells: cells(&row.own, Some(&row.with_callees).filter(|_| !is_whole(&row.function))),
             is_sum: false,
         })
         .collect();
-    let sum = |name: String, cells: [String; 4]| WhyRow {
+    let sum = |name: String, cells: Vec<String>| WhyRow {
         name,
         module: String::new(),
         cells,
@@ -132,9 +189,12 @@ pub(crate) fn rows(why: &Why) -> Vec<WhyRow> {
     if !more.is_empty() {
         let of = |cost: fn(&CostDifference) -> f64| more.iter().map(|row| cost(&row.own)).sum();
         let (before, after): (f64, f64) = (of(|own| own.baseline_ns), of(|own| own.variant_ns));
-        let cells =
-            [unit.number(before), unit.number(after), unit.signed(after - before), String::new()];
-        rows.push(sum(format!("{} more that differ", more.len()), cells));
+        // The interval of a sum of functions that were chosen after looking at them is not known.
+        let value = after - before;
+        let unknown = Estimate { value, low: f64::NEG_INFINITY, high: f64::INFINITY };
+        let own = CostDifference { baseline_ns: before, variant_ns: after, difference_ns: unknown };
+        let words = if why.baseline.is_some() { "more that differ" } else { "more" };
+        rows.push(sum(format!("{} {words}", more.len()), cells(&own, None)));
     }
     let unnamed = &why.unnamed;
     let others = match why.functions.is_empty() {
@@ -156,23 +216,40 @@ pub(crate) fn name(function: &Function) -> String {
     }
 }
 
-/// The name of a row: a function, or a part of the kernel.
+/// The name of a row: a function, a part of the kernel, or a module.
 fn row_name(function: &Function) -> String {
-    match function.is_kernel() {
-        true => format!("kernel: {}", name(function)),
-        false => name(function),
+    match (function.is_kernel(), function.is_module()) {
+        (true, _) => format!("kernel: {}", name(function)),
+        (_, true) => format!("{} as a whole", name(function)),
+        _ => name(function),
     }
 }
 
+/// Whether a row is no single function: a part of the kernel, or a module. As a whole these call nothing.
+fn is_whole(function: &Function) -> bool {
+    function.is_kernel() || function.is_module()
+}
+
 fn module(function: &Function) -> String {
-    if function.is_kernel() { String::new() } else { function.module.clone() }
+    if is_whole(function) { String::new() } else { function.module.clone() }
 }
 
 /// What differs, in a sentence.
 pub(crate) fn sentence(part: &Part, why: &Why) -> String {
     let unit = CostUnit::of(why);
-    let (baseline, variant) = (view::name(part, why.baseline), view::name(part, why.variant));
+    let variant = view::name(part, why.variant);
     let difference = &why.own.difference_ns;
+    let Some(baseline) = why.baseline.map(|baseline| view::name(part, baseline)) else {
+        let most = why.functions.first().map_or(String::new(), |first| {
+            let most = unit.range(&first.own.difference_ns);
+            format!(", most of it in {}: {most} {}", row_name(&first.function), unit.word())
+        });
+        return format!(
+            "CPU time: {variant} needs {} {} per request{most}",
+            unit.range(difference),
+            unit.word()
+        );
+    };
     let interval = format!(
         "{} to {} {}",
         unit.signed(difference.low),
@@ -205,19 +282,24 @@ pub(crate) fn sentence(part: &Part, why: &Why) -> String {
 /// control group 61.0 and 105.9 µs`.
 pub(crate) fn agreement(why: &Why) -> String {
     let unit = CostUnit::of(why);
-    let both = |cost: &CostDifference| {
-        format!("{} and {}", unit.number(cost.baseline_ns), unit.number(cost.variant_ns))
+    let both = |cost: &CostDifference| match why.baseline {
+        Some(_) => {
+            format!("{} and {}", unit.number(cost.baseline_ns), unit.number(cost.variant_ns))
+        }
+        None => unit.number(cost.variant_ns),
     };
     let off = |sampled: f64, counted: f64| (sampled / counted - 1.0).abs();
-    let baseline = off(why.own.baseline_ns, why.counted.baseline_ns);
-    let worst = baseline.max(off(why.own.variant_ns, why.counted.variant_ns));
+    let of_variant = off(why.own.variant_ns, why.counted.variant_ns);
+    let of_baseline = off(why.own.baseline_ns, why.counted.baseline_ns);
+    let worst = if why.baseline.is_some() { of_variant.max(of_baseline) } else { of_variant };
     let mut words = format!(
-        "CPU time per request by samples {} {}, counted by the kernel {} {}: {:.1}% apart at most",
+        "CPU time per request by samples {} {}, counted by the kernel {} {}: {:.1}% apart{}",
         both(&why.own),
         unit.word(),
         both(&why.counted),
         unit.word(),
-        worst * 100.0
+        worst * 100.0,
+        if why.baseline.is_some() { " at most" } else { "" }
     );
     let interrupts = unit.signed(why.interrupts.baseline_ns.max(why.interrupts.variant_ns));
     if interrupts.starts_with('+') {
@@ -232,27 +314,52 @@ pub(crate) fn agreement(why: &Why) -> String {
 
 /// How to read the rows' circumstances: blocks, intervals.
 pub(crate) fn method(why: &Why) -> String {
+    let base = match why.blocks {
+        1 => "intervals by the number of samples".to_owned(),
+        many => plural(u64::from(many), "block"),
+    };
     format!(
-        "{}, {} intervals at once; sampling costs each variant about 1% of its CPU time",
-        plural(u64::from(why.blocks), "block"),
+        "{base}, {} intervals at once; sampling costs about 1% of the CPU time",
         base::format_count(u64::from(why.tested))
     )
 }
 
+/// Everything for the terminal.
+pub(crate) fn on_page(page: &mut Page<'_>, part: &Part) {
+    for why in &part.why {
+        page.blank();
+        page.paragraph(Tone::Bold, 2, capitalised(&sentence(part, why)));
+        for (index, line) in lines(part, why, page.style.columns()).iter().enumerate() {
+            let tone = if index == 0 { Tone::Dim } else { Tone::Plain };
+            page.line(page.style.paint(tone, line));
+        }
+        page.paragraph(Tone::Dim, 2, capitalised(&agreement(why)));
+        for call in call_rows(why).iter().filter(|call| call.differs).take(SYSTEM_CALLS) {
+            page.paragraph(
+                Tone::Plain,
+                2,
+                format!("system call {}: {}", call.name, call.figures()),
+            );
+        }
+        for words in waits_in_words(part, why) {
+            page.paragraph(Tone::Plain, 2, capitalised(&words));
+        }
+    }
+}
+
 /// The rows in lines of at most `columns`; the head comes first.
 pub(crate) fn lines(part: &Part, why: &Why, columns: usize) -> Vec<String> {
-    let unit = CostUnit::of(why);
     let rows = rows(why);
-    let side = |variant: u32| {
-        format!("{}, {}", crate::text::fit(view::name(part, variant), NAME_MAX), unit.word())
-    };
-    let head = |index: usize| match index {
-        0 => side(why.baseline),
-        1 => side(why.variant),
-        _ => HEADS[index - 1].to_owned(),
+    let heads = heads(part, why);
+    let head = |index: usize| match heads[index].rsplit_once(", ") {
+        Some((name, unit)) => format!("{}, {unit}", crate::text::fit(name, NAME_MAX)),
+        None => heads[index].clone(),
     };
     // A narrow terminal has the difference only, then also what was before and after.
-    let sets: [&[usize]; 3] = [&[0, 1, 2, 3], &[0, 1, 2], &[2]];
+    let sets: [&[usize]; 3] = match why.baseline {
+        Some(_) => [&[0, 1, 2, 3], &[0, 1, 2], &[2]],
+        None => [&[0, 1], &[0], &[0]],
+    };
     let width_of = |column: usize| {
         let cells = rows.iter().map(|row| crate::text::width(&row.cells[column]));
         cells.chain([crate::text::width(&head(column))]).max().unwrap_or(0)
@@ -272,7 +379,7 @@ pub(crate) fn lines(part: &Part, why: &Why, columns: usize) -> Vec<String> {
             set.iter().map(|c| format!("  {}", right(&cells(*c), width_of(*c)))).collect();
         left(name, longest) + &cells
     };
-    let mut lines = vec![line(HEADS[0], &head)];
+    let mut lines = vec![line(FUNCTION, &head)];
     lines.extend(rows.iter().zip(&names).map(|(row, name)| line(name, &|c| row.cells[c].clone())));
     lines
 }
@@ -280,13 +387,22 @@ pub(crate) fn lines(part: &Part, why: &Why, columns: usize) -> Vec<String> {
 /// The heads of the columns of system calls.
 pub(crate) const CALL_HEADS: [&str; 3] = ["system call", "calls per request", "time in it"];
 
-/// A system call: its name, calls per request of both variants, and the difference in time.
+/// A system call: its name, calls per request of both variants if they were counted, and the difference
+/// in time.
 pub(crate) struct CallRow {
     pub(crate) name: String,
-    pub(crate) calls: String,
+    pub(crate) calls: Option<String>,
     pub(crate) time: String,
     /// Whether one of the two differs with certainty.
     pub(crate) differs: bool,
+}
+
+impl CallRow {
+    /// `1.00 → 2.00 per request; 4.2 → 8.1 µs, +3.9 (+3.1 to +4.7)`.
+    pub(crate) fn figures(&self) -> String {
+        let calls = self.calls.as_ref().map(|calls| format!("{calls} per request; "));
+        calls.unwrap_or_default() + &self.time
+    }
 }
 
 /// The system calls, those that take longest first.
@@ -294,16 +410,20 @@ pub(crate) fn call_rows(why: &Why) -> Vec<CallRow> {
     let unit = CostUnit::of(why);
     let row = |call: &SystemCallDifference| CallRow {
         name: call.name.clone(),
-        calls: call.calls.as_ref().map_or("unknown".to_owned(), |calls| {
-            format!("{} → {}", count(calls.baseline), count(calls.variant))
+        calls: call.calls.as_ref().map(|calls| match why.baseline {
+            Some(_) => format!("{} → {}", count(calls.baseline), count(calls.variant)),
+            None => count(calls.variant),
         }),
-        time: format!(
-            "{} → {} {}, {}",
-            unit.number(call.time.baseline_ns),
-            unit.number(call.time.variant_ns),
-            unit.word(),
-            unit.interval(&call.time.difference_ns)
-        ),
+        time: match why.baseline {
+            Some(_) => format!(
+                "{} → {} {}, {}",
+                unit.number(call.time.baseline_ns),
+                unit.number(call.time.variant_ns),
+                unit.word(),
+                unit.interval(&call.time.difference_ns)
+            ),
+            None => format!("{} {}", unit.range(&call.time.difference_ns), unit.word()),
+        },
         differs: call.calls.as_ref().is_some_and(CountDifference::is_certain)
             || call.time.is_certain(),
     };
@@ -318,12 +438,25 @@ fn count(value: f64) -> String {
     if value.abs() < 9.995 { format!("{value:.2}") } else { format!("{value:.1}") }
 }
 
-/// A sentence for each kind of waiting that differs with certainty.
+/// A sentence for each kind of waiting that differs with certainty, and by a number that can be seen.
 pub(crate) fn waits_in_words(part: &Part, why: &Why) -> Vec<String> {
     let Some(waits) = &why.waits else { return Vec::new() };
-    let (baseline, variant) = (view::name(part, why.baseline), view::name(part, why.variant));
+    let delay = &waits.run_delay;
+    let unit = CostUnit::of(why);
+    let Some(baseline) = why.baseline.map(|baseline| view::name(part, baseline)) else {
+        return vec![format!(
+            "threads went to sleep {} times per request, lost their CPU to others {} times, and waited {} {} \
+             for a CPU when they could run",
+            count(waits.voluntary.variant),
+            count(waits.involuntary.variant),
+            unit.number(delay.variant_ns),
+            unit.word()
+        )];
+    };
+    let variant = view::name(part, why.variant);
+    let is_seen = |difference: String| difference.starts_with(['+', '−']);
     let counted = |what: &str, of: &CountDifference| {
-        of.is_certain().then(|| {
+        (of.is_certain() && is_seen(TIMES.signed(of.difference.value))).then(|| {
             format!(
                 "threads {what} {} times per request in {variant}, {} times in {baseline}: {}",
                 count(of.variant),
@@ -332,9 +465,8 @@ pub(crate) fn waits_in_words(part: &Part, why: &Why) -> Vec<String> {
             )
         })
     };
-    let delay = &waits.run_delay;
-    let unit = CostUnit::of(why);
-    let delay = delay.is_certain().then(|| {
+    let is_told = delay.is_certain() && is_seen(unit.signed(delay.difference_ns.value));
+    let delay = is_told.then(|| {
         format!(
             "threads that could run waited {} {unit} per request for a CPU in {variant}, {} {unit} in {baseline}: \
              {} {unit}",

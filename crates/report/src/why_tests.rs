@@ -25,7 +25,7 @@ fn why(functions: usize) -> Why {
         FunctionDifference { function, own, with_callees: cost(1_500.0, 2_900.0, 130.0) }
     };
     Why {
-        baseline: 0,
+        baseline: Some(0),
         variant: 1,
         offer: Offer::Closed,
         blocks: 12,

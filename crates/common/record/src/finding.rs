@@ -113,6 +113,10 @@ pub enum Fact {
         /// The same by the control group.
         #[serde(rename = "counted_ns")]
         counted: Nanos,
+        /// Whether it is because the kernel charges threads from the moment at which they are woken,
+        /// and not from that at which they run.
+        #[serde(default)]
+        by_waking: bool,
     },
     /// A client thread was busy nearly all the time.
     ClientBusy {

@@ -108,6 +108,15 @@ impl Function {
     /// program's.
     pub const PROCESS: &str = "process";
 
+    /// The module of the entries for whole modules, whose functions are not told one by one. Their name
+    /// is the module's.
+    pub const MODULE: &str = "module";
+
+    /// Whether it stands for all functions of a module.
+    pub fn is_module(&self) -> bool {
+        self.module == Function::MODULE
+    }
+
     /// Whether it stands for a whole process.
     pub fn is_process(&self) -> bool {
         self.module == Function::PROCESS
@@ -151,19 +160,21 @@ impl Profile {
     }
 }
 
-/// What makes the difference in CPU time per request between two variants.
+/// What makes the difference in CPU time per request between two variants, or what one of them needs
+/// it for.
 ///
 /// All times are nanoseconds of CPU time per request, means over the blocks. `own` is exactly the sum
 /// of `functions` and `others`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Why {
-    /// Index of the baseline.
-    pub baseline: u32,
+    /// Index of the baseline; without one, the variant is compared with nothing: its differences are
+    /// its costs.
+    pub baseline: Option<u32>,
     /// Index of the variant.
     pub variant: u32,
     /// The offer whose trials are compared.
     pub offer: Offer,
-    /// The number of blocks.
+    /// The number of blocks; with one, the intervals are those of the number of samples (Poisson).
     pub blocks: u32,
     /// How many intervals share the error probability (Bonferroni).
     pub tested: u32,
@@ -174,7 +185,7 @@ pub struct Why {
     /// Interrupts on the stacks' CPUs while no process ran there.
     pub interrupts: CostDifference,
     /// The functions of programs, and the parts of the kernel, whose own time differs with certainty,
-    /// those that differ most first.
+    /// and modules that do so as a whole, but none of their functions; those that differ most first.
     pub functions: Vec<FunctionDifference>,
     /// The functions of the kernel whose own time differs with certainty; they are contained in its parts.
     pub kernel_functions: Vec<FunctionDifference>,

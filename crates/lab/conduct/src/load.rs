@@ -5,6 +5,8 @@
 //! body varies), `closed` or `open` the measured slice including the
 //! drain. Together they are the whole session.
 
+use std::collections::BTreeSet;
+use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,13 +15,15 @@ use base::{CpuSet, Nanos, RunId, Seed, Timestamp};
 use drive::{
     EngineKind, Histogram, LearnedResponse, LiveCounts, LoopStart, Observation, Session, Slice,
 };
-use host::{Identity, Meter};
+use host::{Identity, ListenAddress, Listeners, Meter, Process};
 use ledger::Ledger;
+use profile::{ProfileError, ProfileStep, ProfiledStack, Profiler, ProfilerOptions, WatchedStack};
 use record::{
     Block, BlockState, Fact, Life, Machine, Offer, Part, Run, RunKind, RunState, Severity, Trial,
     UncheckedInput, Variant,
 };
 use spec::{Endpoint, Exchange, Load, Mode, ServedBy, Target};
+use stats::Sureness;
 
 use crate::analyse;
 use crate::error::ConductError;
@@ -28,6 +32,7 @@ use crate::server_count::{Counter, FinalCount};
 use crate::trial_sum::{Cost, TrialSum, empty};
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, Inspector, drift_of_slices};
 use crate::watch::{Event, RunRecorder, StackActivity, Watcher};
+use crate::why;
 
 /// Resolution of the recorded series.
 const STEP: Nanos = Nanos::from_millis(100);
@@ -64,6 +69,8 @@ pub struct LoadPlan {
     pub warmup: Nanos,
     /// Source of the server-side count.
     pub served_by: Option<ServedBy>,
+    /// Whether the server's functions are sampled.
+    pub why: bool,
 }
 
 /// Options of a load, apart from its plan.
@@ -123,6 +130,7 @@ pub fn load(
         },
     )?;
     session.watch(Arc::clone(&options.live));
+    let profiled = plan.why.then(|| profiled(plan.target.endpoint(), &options.cpus));
     let mut loading = LoadInProgress {
         plan,
         stop: &options.stop,
@@ -131,7 +139,13 @@ pub fn load(
         meter: Meter::open(),
         inspector: Inspector { block: 1, client_shares: false, findings: Vec::new() },
         probing: Duration::ZERO,
+        profiled: None,
     };
+    match profiled {
+        Some(Ok(profiled)) => loading.profiled = Some(profiled),
+        Some(Err(why)) => loading.find(Severity::Warning, Fact::NotProfiled { why }),
+        None => {}
+    }
     loading.inspect_neighbours(options.neighbours.as_ref());
     let (warm, status) = loading.probe(&mut session)?;
     let mut run = blank(plan, options, session.engine());
@@ -168,6 +182,8 @@ struct LoadInProgress<'a> {
     inspector: Inspector,
     /// How long the probes took.
     probing: Duration,
+    /// The server, if its functions are sampled.
+    profiled: Option<(Profiler, ProfiledStack)>,
 }
 
 impl LoadInProgress<'_> {
@@ -310,7 +326,12 @@ impl LoadInProgress<'_> {
                 Mode::Open { rate_per_s, .. } => (Offer::Open, Some(rate_per_s)),
             };
             let mut trial_sum = TrialSum::new(offer, rate, STEP);
+            let server = self.profiled.as_ref().map(|(_, server)| server);
+            server.iter().for_each(|server| server.step(ProfileStep::Begin(0)));
             let observed = self.slice(&mut session, &mut trial_sum, &slice)?;
+            server.iter().for_each(|server| server.step(ProfileStep::End(0)));
+            let profiles = server.map(ProfiledStack::take).unwrap_or_default();
+            trial_sum.profile = profiles.into_iter().next().map(|(_, profile)| profile);
             if offer == Offer::Open {
                 run.parts[0].load.connections = observed.connections_limit.connections;
             }
@@ -332,6 +353,12 @@ impl LoadInProgress<'_> {
             }
         }
         let part = &mut run.parts[0];
+        if self.profiled.is_some() {
+            let offer = if matches!(plan.mode, Mode::Closed) { Offer::Closed } else { Offer::Open };
+            let sureness = Sureness { alpha: 0.05, interrupted: false };
+            part.profiled = true;
+            part.why = why::costs(std::iter::once(&block), offer, sureness).into_iter().collect();
+        }
         part.blocks.push(block);
         part.findings = self.inspector.findings;
         analyse::add_up_ledgers(part);
@@ -348,11 +375,14 @@ impl LoadInProgress<'_> {
     ) -> Result<Observation, ConductError> {
         let throttled = stage::throttled();
         let now = || [(Identity::default(), self.meter.read())];
-        let before = now();
+        let cpu = || self.profiled.as_ref().map(|(_, server)| server.cpu());
+        let (before, cpu_before) = (now(), cpu());
         let started = base::timestamp_now();
         let seen = session.run(slice)?;
+        // Threads that ended took theirs with them.
+        let rise = |(a, b): (Nanos, Nanos)| Some(Nanos(b.0.checked_sub(a.0)?));
         let cost = Cost {
-            stack_cpu: None,
+            stack_cpu: cpu_before.zip(cpu()).and_then(rise),
             activity: activity(&before, &now()),
             peak_memory_bytes: None,
             throttled: throttled.zip(stage::throttled()).map(|(a, b)| b.saturating_sub(a)),
@@ -460,6 +490,67 @@ impl LoadInProgress<'_> {
             self.find(Severity::Warning, Fact::TimeWaitSockets { more, ports });
         }
     }
+}
+
+/// Samples the processes that listen at the target, and all that they have started or will; an error
+/// says why that is not possible.
+fn profiled(endpoint: &Endpoint, client: &CpuSet) -> Result<(Profiler, ProfiledStack), String> {
+    let servers = servers_at(endpoint);
+    if servers.is_empty() {
+        return Err(ProfileError::NoServer(endpoint.to_string()).to_string());
+    }
+    let online = host::all_cpus().map_err(|error| error.to_string())?;
+    let options = ProfilerOptions {
+        sampled: online.clone(),
+        online,
+        readers: client.clone(),
+        period: crate::profilers::SAMPLE_PERIOD,
+    };
+    let profiler = Profiler::start(options).map_err(|error| error.to_string())?;
+    let watched = WatchedStack {
+        stack: 0,
+        guard: None,
+        processes: servers.into_iter().map(|pid| pid as u32).collect(),
+        folders: std::env::current_dir().into_iter().collect(),
+    };
+    let stack = profiler.watch(watched);
+    Ok((profiler, stack))
+}
+
+/// The processes that listen at a local address, and those that they have started.
+fn servers_at(endpoint: &Endpoint) -> BTreeSet<i32> {
+    let addresses: Vec<ListenAddress> = match endpoint {
+        Endpoint::Tcp { host, .. } | Endpoint::Udp { host, .. } if !is_local(host) => Vec::new(),
+        Endpoint::Tcp { port, .. } => vec![ListenAddress::Tcp(*port)],
+        Endpoint::Udp { port, .. } => vec![ListenAddress::Udp(*port)],
+        Endpoint::Abstract(name) => {
+            vec![ListenAddress::Unix(format!("@{}", String::from_utf8_lossy(name)).into())]
+        }
+        Endpoint::Unix(path)
+        | Endpoint::UnixDatagram(path)
+        | Endpoint::UnixSeqpacket(path)
+        | Endpoint::Socketpair(path) => {
+            let whole = path.canonicalize().ok();
+            std::iter::once(path.clone()).chain(whole).map(ListenAddress::Unix).collect()
+        }
+    };
+    let listeners = Listeners::read();
+    let all = Process::all().unwrap_or_default();
+    let listening = all.iter().map(|process| process.pid);
+    let listening = listening
+        .filter(|pid| listeners.of_process(*pid).any(|address| addresses.contains(address)));
+    let mut servers = BTreeSet::new();
+    for pid in listening {
+        servers.insert(pid);
+        servers.extend(Process::descendants(&all, pid));
+    }
+    servers
+}
+
+/// Whether a name or an address is one of this machine's, because one can listen there.
+fn is_local(host: &str) -> bool {
+    let addresses = (host, 0).to_socket_addrs().into_iter().flatten();
+    addresses.into_iter().any(|address| TcpListener::bind(address).is_ok())
 }
 
 /// Closes the connections; returns the number of requests completed on them.

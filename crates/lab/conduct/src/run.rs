@@ -1,19 +1,18 @@
 //! A whole run: from a plan to its recorded form.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use base::{CpuSet, Nanos, RunId, Seed};
-use profile::{Profiler, ProfilerOptions};
 use record::{Fact, Machine, Run, RunKind, RunState};
 use spec::Plan;
 use stage::{Stage, StageOptions};
 
 use crate::error::ConductError;
-use crate::machines::{Canaries, Machines, NearMachine, Site, prepare};
+use crate::machines::{Canaries, Machines, NearMachine, prepare};
 use crate::part::{Deadline, PartRunner, RunContext};
+use crate::profilers::Profilers;
 use crate::running_variant::Setting;
 use crate::watch::{Event, RunRecorder, Watcher};
 
@@ -50,11 +49,6 @@ pub struct Options {
 
 /// Resolution of a trial's recorded series.
 const STEP: Nanos = Nanos::from_millis(50);
-
-/// Time of a CPU between two samples: 499 per second, which cost a server about 1% of its CPU time
-/// (docs/why.md). A prime number meets all phases of what happens in round numbers of times per second,
-/// such as the kernel's own ticks.
-pub const SAMPLE_PERIOD: Nanos = Nanos(1_000_000_000 / 499);
 
 /// Runs a plan. The result includes what was measured before an interruption.
 pub fn run(
@@ -133,7 +127,7 @@ fn parts(
     let far_programs = prepare(machines, &run.id, plan)?;
     let canaries = Canaries::calibrate(&near, machines);
     let meter = host::Meter::open();
-    let profiler = profiler(plan, &near, machines);
+    let profilers = Profilers::start(plan, &near, machines);
     let mut context = RunContext { recorder, watcher };
     let mut runners: Vec<PartRunner<'_>> = Vec::new();
     let stopped = || options.stop.load(Ordering::Relaxed);
@@ -157,7 +151,11 @@ fn parts(
             stop: options.stop.clone(),
             step: STEP,
             meter: &meter,
-            profiler: profiler.as_ref().ok().cloned().flatten().filter(|_| part.schedule.why),
+            profilers: profilers
+                .as_ref()
+                .ok()
+                .and_then(Option::as_ref)
+                .filter(|_| part.schedule.why),
         };
         let seed = options.seed.derive("part", index as u64);
         let mut runner = PartRunner::new(part.clone(), index, setting, seed, &canaries);
@@ -170,7 +168,7 @@ fn parts(
         context.watcher.event(&Event::Part { name, number: index + 1, of: count });
         let until = deadline(part, count - index);
         runner.calibrate(run, until, &mut context)?;
-        if let (Err(error), true) = (&profiler, part.schedule.why) {
+        if let (Err(error), true) = (&profilers, part.schedule.why) {
             runner.note(run, Fact::NotProfiled { why: error.clone() }, &mut context);
         }
         runner.blocks(run, until, &mut context)?;
@@ -181,36 +179,6 @@ fn parts(
         runner.conclude(run, &mut context)?;
     }
     Ok(())
-}
-
-/// Samples the CPUs of all stacks whose parts want it; an error says why that is not possible.
-fn profiler(
-    plan: &Plan,
-    near: &NearMachine,
-    machines: &Machines,
-) -> Result<Option<Arc<Profiler>>, String> {
-    let (mut sampled, mut readers) = (CpuSet::default(), CpuSet::default());
-    let mut wanted = plan.parts.iter().filter(|part| part.schedule.why).peekable();
-    if wanted.peek().is_none() {
-        return Ok(None);
-    }
-    for part in wanted {
-        for variant in part.variants.iter().filter(|variant| variant.on.is_none()) {
-            // A variant without a site does not start, and says why.
-            let Ok(site) = Site::of(variant, part, near, machines) else { continue };
-            let beside = variant.stack.processes.iter().any(|process| process.beside_client);
-            let beside = site.beside_cpus.iter().filter(|_| beside);
-            sampled.0.extend(site.stack_cpus.iter().chain(beside));
-            readers.0.extend(site.client_cpus.iter().flat_map(CpuSet::iter));
-        }
-    }
-    let online = host::all_cpus().map_err(|error| error.to_string())?;
-    if sampled.is_empty() {
-        sampled.clone_from(&online);
-    }
-    let options = ProfilerOptions { sampled, online, readers, period: SAMPLE_PERIOD };
-    let profiler = Profiler::start(options).map_err(|error| error.to_string())?;
-    Ok(Some(Arc::new(profiler)))
 }
 
 /// Gives the time left over by decided parts to those that could not run all their blocks.

@@ -10,15 +10,16 @@ use drive::{LearnedResponse, LiveCounts, Observation, Slice};
 use far::{Look, MachineReading};
 use host::{Identity, Meter, Reading};
 use ledger::{Counts, Ledger};
-use profile::{Profiler, WatchedStack};
+use profile::ProfileStep;
 use record::{Disruption, Life, Offer, Trial};
 use spec::{Action, EngineChoice, Target, Variant};
-use stage::{Draws, LiveStack, Stage, StartOptions, server_count};
+use stage::{Draws, Stage, StartOptions, server_count};
 
 use crate::acting::{Actor, attribute};
 use crate::error::StartError;
 use crate::machine_activity::activity;
 use crate::machines::{Machines, NearMachine, Site};
+use crate::profilers::{Profilers, SampledStack};
 use crate::server_count::{Counter, FinalCount};
 use crate::trial_sum::{Cost, TrialSum};
 use crate::wherever::{ClientSession, Stack};
@@ -47,7 +48,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) step: Nanos,
     pub(crate) meter: &'a Meter,
     /// Samples where the CPU time of the part's stacks goes.
-    pub(crate) profiler: Option<Arc<Profiler>>,
+    pub(crate) profilers: Option<&'a Profilers>,
 }
 
 /// The seeds of a start.
@@ -100,7 +101,7 @@ pub(crate) struct RunningVariant {
     env_padding_bytes: u32,
     step: Nanos,
     memory_read: Instant,
-    profiler: Option<Arc<Profiler>>,
+    profiled: Option<SampledStack>,
 }
 
 impl RunningVariant {
@@ -119,7 +120,7 @@ impl RunningVariant {
             Some(machine) => &machine.facts().env,
         };
         let mut stack = with_environment(&variant.stack, environment);
-        if around.profiler.is_some() {
+        if around.profilers.is_some() {
             name_generated_code(&mut stack);
         }
         prepare(variant, &site, around)?;
@@ -143,10 +144,10 @@ impl RunningVariant {
                 other => break other?,
             }
         };
-        let profiler = around.profiler.clone().filter(|_| stack.near().is_some());
-        if let (Some(profiler), Some(near)) = (&profiler, stack.near()) {
-            profiler.watch(watched(index, variant, near));
-        }
+        let profiled = match around.profilers {
+            Some(profilers) => profilers.watch(index, variant, &stack)?,
+            None => None,
+        };
         let counter = Counter::of(variant, &stack)?;
         let target = Target::parse(&stack.expand(&variant.target)?)
             .map_err(|error| StartError::Unfit(error.to_string()))?;
@@ -196,7 +197,7 @@ impl RunningVariant {
             counter,
             env_padding_bytes: draws.env_padding_bytes,
             step: around.step,
-            profiler,
+            profiled,
         })
     }
 
@@ -245,15 +246,13 @@ impl RunningVariant {
                 self.trial_sums.len() - 1
             }
         };
-        let profiler = self.profiler.clone().filter(|_| offer.is_measured());
-        if let Some(profiler) = &profiler {
-            profiler.begin(self.variant as u32, at);
-        }
         // In the second half of the warm-up, which finds all connections open.
         let is_warm = offer == Offer::WarmUp && !self.trial_sums[at].slices.is_empty();
-        let counting = self.profiler.clone().filter(|_| is_warm);
-        if let Some(profiler) = &counting {
-            profiler.begin_counting(self.variant as u32);
+        let profile = |step| self.profiled.iter().for_each(|profiled| profiled.step(step));
+        match offer.is_measured() {
+            true => profile(ProfileStep::Begin(at)),
+            false if is_warm => profile(ProfileStep::BeginCounting),
+            false => {}
         }
         let before = self.look(meter, false)?;
         let started = base::timestamp_now();
@@ -264,11 +263,11 @@ impl RunningVariant {
         let arrivals = self.arrivals(&mut seen);
         let with_memory = !self.is_external && self.memory_read.elapsed() >= MEMORY_EVERY;
         let after = self.look(meter, with_memory)?;
-        if let Some(profiler) = &profiler {
-            profiler.end(at);
-        }
-        if let Some(profiler) = &counting {
-            profiler.end_counting(seen.counts.completed);
+        let profile = |step| self.profiled.iter().for_each(|profiled| profiled.step(step));
+        match offer.is_measured() {
+            true => profile(ProfileStep::End(at)),
+            false if is_warm => profile(ProfileStep::EndCounting(seen.counts.completed)),
+            false => {}
         }
         if with_memory {
             self.memory_read = Instant::now();
@@ -414,11 +413,11 @@ impl RunningVariant {
             mut counter,
             env_padding_bytes,
             apart,
-            profiler,
+            profiled,
             ..
         } = self;
         // While its processes live, because what their addresses mean is in them.
-        for (trial, profile) in profiler.iter().flat_map(|of| of.take(variant as u32)) {
+        for (trial, profile) in profiled.iter().flat_map(SampledStack::take) {
             trial_sums[trial].profile = Some(profile);
         }
         let (counts, errors) = session.close();
@@ -427,9 +426,7 @@ impl RunningVariant {
         let log_tail = stack.log_tail(5).join("\n");
         let commands_said = stack.near().and_then(|stack| stack.commands_tail(1).pop());
         let stopped = stack.stop();
-        if let Some(profiler) = profiler {
-            profiler.forget(variant as u32);
-        }
+        drop(profiled);
         let mut by_trials = Counts::default();
         trial_sums.iter().for_each(|trial_sum| by_trials.merge(&trial_sum.counts));
         VariantResult {
@@ -469,14 +466,6 @@ impl Setting<'_> {
             }
         }
     }
-}
-
-/// How a profiler recognises a stack, and what differs between its starts.
-fn watched(variant: usize, plan: &Variant, stack: &LiveStack) -> WatchedStack {
-    let mut folders = vec![stack.dir().to_owned()];
-    folders.extend(plan.stack.working_dir.clone());
-    folders.extend(std::env::current_dir());
-    WatchedStack { stack: variant as u32, guard: stack.guard_pid() as u32, folders }
 }
 
 /// Runs the command that prepares a start, on the stack's machine.

@@ -40,7 +40,7 @@ pub use link::{Ends, Transport};
 pub use machine::{Machine, PendingReading};
 pub use message::{Claim, Facts, Look, MachineReading, StackOptions};
 pub use session::{Clients, CombinedSlice};
-pub use stack::{CountReader, Stack};
+pub use stack::{CountReader, ProfiledStack, Stack};
 
 /// The way from this machine to a listening server, `HOST:PORT`, and its round trip.
 ///

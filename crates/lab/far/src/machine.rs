@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::{CpuSet, Nanos, RunId, monotonic_now};
 use drive::{RoundTrip, StopFlag};
 use host::Way;
+use profile::ProfilerOptions;
 
 use crate::clock::Offset;
 use crate::error::{AgentError, FarError};
@@ -176,6 +177,14 @@ impl Machine {
     pub fn hook(&self, option: &str, command: &str) -> Result<(), FarError> {
         let (option, command) = (option.to_owned(), command.to_owned());
         answered!(self, Ask::Hook { option, command }, Answer::Done => ())
+    }
+
+    /// Samples its CPUs from now on, for the stacks that are watched.
+    ///
+    /// # Errors
+    /// If the kernel there does not permit it, or the connection is lost.
+    pub fn sample(&self, options: ProfilerOptions) -> Result<(), FarError> {
+        answered!(self, Ask::Sample(options), Answer::Done => ())
     }
 
     /// Reads the machine's counters and, if wanted, a stack's usage.

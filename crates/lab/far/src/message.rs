@@ -4,6 +4,8 @@ use base::{CpuSet, Machine, Nanos, RunId, Seed};
 use drive::{EngineKind, LearnedResponse, Observation, RoundTrip, Slice, ThreadShare};
 use host::{Identity, Reading, Way};
 use ledger::{Counts, Errors};
+use profile::{ProfileStep, ProfilerOptions};
+use record::Profile;
 use serde::{Deserialize, Serialize};
 use spec::{Load, ServedBy};
 use stage::StopReport;
@@ -55,6 +57,10 @@ pub(crate) enum Ask {
     Unpinned { stack: u64 },
     LogTail { stack: u64, count: usize },
     End { stack: u64 },
+    Sample(ProfilerOptions),
+    Watch { stack: u64, folders: Vec<std::path::PathBuf> },
+    Step { stack: u64, step: ProfileStep },
+    Profiles { stack: u64 },
     Counter { by: ServedBy, stack: u64 },
     Read { counter: u64 },
     ReadSettled { counter: u64, quiet: Nanos, patience: Nanos },
@@ -82,6 +88,7 @@ pub(crate) enum Answer {
     Counter { id: u64, per_request: u64, counts_discarded: bool },
     Looked(Box<MachineReading>),
     Stopped(StopReport),
+    Profiles(Vec<(usize, Profile)>),
     Count(Count),
     Opened { id: u64, engine: EngineKind, life: (Counts, Errors) },
     Learned { learned: LearnedResponse, life: (Counts, Errors) },

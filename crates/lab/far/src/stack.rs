@@ -1,8 +1,11 @@
 //! A stack on another machine, with the methods of one here.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::Nanos;
+use profile::ProfileStep;
+use record::Profile;
 use spec::ServedBy;
 use stage::StopReport;
 use stage::server_count::Count;
@@ -84,6 +87,43 @@ impl Drop for Stack {
             // If the connection is lost, the stack is stopped there.
             let _ = self.machine.ask(Ask::End { stack: self.id });
         }
+    }
+}
+
+/// A stack whose functions are sampled on its machine; see [`profile::ProfiledStack`]. That ends with the
+/// stack.
+pub struct ProfiledStack {
+    machine: Arc<Machine>,
+    stack: u64,
+}
+
+impl ProfiledStack {
+    /// Samples a stack from now on, on a machine that samples. `folders` are left out of the names of
+    /// source files.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn watch(stack: &Stack, folders: Vec<PathBuf>) -> Result<ProfiledStack, FarError> {
+        let machine = Arc::clone(&stack.machine);
+        answered!(machine, Ask::Watch { stack: stack.id, folders }, Answer::Done => ())?;
+        Ok(ProfiledStack { machine, stack: stack.id })
+    }
+
+    /// Tells it what comes.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn step(&self, step: ProfileStep) -> Result<(), FarError> {
+        answered!(self.machine, Ask::Step { stack: self.stack, step }, Answer::Done => ())
+    }
+
+    /// Names the samples of its trials.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn take(&self) -> Result<Vec<(usize, Profile)>, FarError> {
+        let ask = Ask::Profiles { stack: self.stack };
+        answered!(self.machine, ask, Answer::Profiles(profiles) => profiles)
     }
 }
 

@@ -5,6 +5,12 @@ use std::io;
 /// Why a profile cannot be made, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
+    /// The server is not known.
+    #[error(
+        "no process that listens at {0} can be seen; the server must be on this machine, and other \
+         users' servers are seen by root only"
+    )]
+    NoServer(String),
     /// The kernel does not permit it.
     #[error(
         "the kernel does not permit profiles: kernel.perf_event_paranoid is {paranoid}, and sampling all \

@@ -25,4 +25,4 @@ mod tracer;
 mod unwind;
 
 pub use error::ProfileError;
-pub use profiler::{Profiler, ProfilerOptions, WatchedStack};
+pub use profiler::{ProfileStep, ProfiledStack, Profiler, ProfilerOptions, WatchedStack};

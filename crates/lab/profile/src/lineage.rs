@@ -5,13 +5,16 @@ use std::collections::HashMap;
 /// The processes that were started while samples were taken, by who started them.
 ///
 /// Every process of a stack descends from its guard, also one that has become a daemon: what counts is
-/// who started it, not who its parent is now.
+/// who started it, not who its parent is now. Others, such as those of a container, which its engine
+/// starts, are members by name.
 #[derive(Debug, Default)]
 pub(crate) struct Lineage {
     /// Who started a process.
     parents: HashMap<u32, u32>,
     /// The stack of a guard.
     guards: HashMap<u32, u32>,
+    /// The stack of a process that its guard did not start.
+    members: HashMap<u32, u32>,
 }
 
 /// How far up to look: a limit for chains that are no chains, because a number was used again.
@@ -22,6 +25,7 @@ impl Lineage {
     pub(crate) fn forked(&mut self, pid: u32, parent: u32) {
         // A thread is not a process.
         if pid != parent {
+            self.members.remove(&pid);
             self.parents.insert(pid, parent);
         }
     }
@@ -31,19 +35,28 @@ impl Lineage {
         self.guards.insert(guard, stack);
     }
 
+    /// Notes that a process belongs to a stack, and what it starts.
+    pub(crate) fn joined(&mut self, pid: u32, stack: u32) {
+        self.members.insert(pid, stack);
+    }
+
     /// Forgets a stack.
     pub(crate) fn ended(&mut self, stack: u32) {
         self.guards.retain(|_, of| *of != stack);
+        self.members.retain(|_, of| *of != stack);
     }
 
     /// The stack that a process belongs to; a guard belongs to none.
     pub(crate) fn stack_of(&self, pid: u32) -> Option<u32> {
-        self.ancestors(pid).find_map(|ancestor| self.guards.get(&ancestor).copied())
+        let of = |ancestor| self.guards.get(&ancestor).or(self.members.get(&ancestor)).copied();
+        self.members.get(&pid).copied().or_else(|| self.ancestors(pid).find_map(of))
     }
 
-    /// All processes that were started.
-    pub(crate) fn processes(&self) -> impl Iterator<Item = u32> + '_ {
-        self.parents.keys().copied()
+    /// The processes of a stack, as far as they are known.
+    pub(crate) fn processes_of(&self, stack: u32) -> impl Iterator<Item = u32> + '_ {
+        let started = self.parents.keys().filter(|pid| !self.members.contains_key(pid));
+        let all = started.chain(self.members.keys()).copied();
+        all.filter(move |pid| self.stack_of(*pid) == Some(stack))
     }
 
     /// Who started a process, who started that, and so on.
@@ -71,6 +84,23 @@ mod tests {
         assert_eq!(lineage.stack_of(13), None, "the number was used again");
         lineage.ended(0);
         assert_eq!(lineage.stack_of(11), None);
+    }
+
+    #[test]
+    fn a_process_of_a_container_belongs_to_its_stack_with_what_it_starts() {
+        let mut lineage = Lineage::default();
+        lineage.forked(30, 1);
+        lineage.joined(30, 0);
+        lineage.forked(31, 30);
+        lineage.joined(40, 0);
+        assert_eq!([30, 31, 40].map(|pid| lineage.stack_of(pid)), [Some(0); 3]);
+        let mut all: Vec<u32> = lineage.processes_of(0).collect();
+        all.sort_unstable();
+        assert_eq!(all, [30, 31, 40]);
+        lineage.forked(40, 1);
+        assert_eq!(lineage.stack_of(40), None, "the number was used again");
+        lineage.ended(0);
+        assert_eq!(lineage.stack_of(30), None);
     }
 
     #[test]

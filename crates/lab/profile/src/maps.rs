@@ -101,6 +101,15 @@ impl ProcessMaps {
     }
 }
 
+/// Where a process has executable memory that is mapped from no file: code that it generated.
+pub(crate) fn generated(pid: u32) -> Vec<(u64, u64)> {
+    let Ok(maps) = MemoryMaps::from_file(format!("/proc/{pid}/maps")) else { return Vec::new() };
+    let is_code = |map: &procfs_core::process::MemoryMap| {
+        map.perms.contains(MMPermissions::EXECUTE) && matches!(map.pathname, MMapPath::Anonymous)
+    };
+    maps.0.into_iter().filter(is_code).map(|map| map.address).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

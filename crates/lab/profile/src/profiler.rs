@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use base::{CpuSet, Nanos};
 use record::{Profile, SystemCalls, Waits};
+use serde::{Deserialize, Serialize};
 
 use crate::call_tree::CallTree;
 use crate::chain::Chain;
@@ -27,7 +28,7 @@ const READ_EVERY: Duration = Duration::from_millis(250);
 const IDLE: u32 = 0;
 
 /// Options of a profiler.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProfilerOptions {
     /// The CPUs of the stacks.
     pub sampled: CpuSet,
@@ -39,13 +40,28 @@ pub struct ProfilerOptions {
     pub period: Nanos,
 }
 
+/// What a profile is told of a stack's load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProfileStep {
+    /// Keep samples from now on, for this trial.
+    Begin(usize),
+    /// Add them to this trial, if that has begun.
+    End(usize),
+    /// Count system calls from now on, which makes them slower.
+    BeginCounting,
+    /// Count no more, if that has begun; so many requests were completed meanwhile.
+    EndCounting(u64),
+}
+
 /// A stack whose processes are sampled.
 #[derive(Clone, Debug)]
 pub struct WatchedStack {
     /// A number of the caller's.
     pub stack: u32,
-    /// Its guard, from which all of its processes descend.
-    pub guard: u32,
+    /// Its guard, from which its processes descend; `None` if it was not started by us.
+    pub guard: Option<u32>,
+    /// Its processes so far, some of which may not descend from the guard.
+    pub processes: Vec<u32>,
     /// Folders that are left out of the names of source files, because they differ between starts.
     pub folders: Vec<PathBuf>,
 }
@@ -133,53 +149,84 @@ impl Profiler {
         Ok(Profiler { inner, ended, reader: Some(reader) })
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts the processes of a stack from now on.
-    pub fn watch(&self, watched: WatchedStack) {
-        let mut inner = self.inner();
-        inner.lineage.guarded(watched.guard, watched.stack);
+    /// Counts the processes of a stack from now on, until the result is dropped.
+    pub fn watch(&self, watched: WatchedStack) -> ProfiledStack {
+        let stack = watched.stack;
+        let mut inner = lock(&self.inner);
+        inner.read();
+        if let Some(guard) = watched.guard {
+            inner.lineage.guarded(guard, stack);
+        }
+        for pid in &watched.processes {
+            inner.join(*pid, stack);
+        }
         if inner.watched.is_empty() {
             inner.sampler.go_on();
         }
-        inner.watched.insert(watched.stack, watched);
+        inner.watched.insert(stack, watched);
+        drop(inner);
+        ProfiledStack { inner: Arc::clone(&self.inner), stack }
     }
+}
 
-    /// Counts the system calls of a stack from now on, which makes them slower.
-    pub fn begin_counting(&self, stack: u32) {
-        let mut inner = self.inner();
-        // Where the kernel does not permit it, nothing is known of them.
-        inner.tracer = SystemCallTracer::open(&inner.sampled).ok().map(|tracer| (stack, tracer));
-    }
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    /// Ends what [`Profiler::begin_counting`] began; so many requests were completed meanwhile.
-    pub fn end_counting(&self, requests: u64) {
-        let mut inner = self.inner();
+/// A stack that is sampled. Dropping it ends that.
+pub struct ProfiledStack {
+    inner: Arc<Mutex<Inner>>,
+    stack: u32,
+}
+
+impl ProfiledStack {
+    /// CPU time of its living threads since they began.
+    pub fn cpu(&self) -> Nanos {
+        let mut inner = lock(&self.inner);
         inner.read();
+        threads::cpu(inner.lineage.processes_of(self.stack))
+    }
+
+    /// Does what comes next.
+    pub fn step(&self, step: ProfileStep) {
+        match step {
+            ProfileStep::Begin(trial) => self.begin(trial),
+            ProfileStep::End(trial) => self.end(trial),
+            ProfileStep::BeginCounting => self.begin_counting(),
+            ProfileStep::EndCounting(requests) => self.end_counting(requests),
+        }
+    }
+
+    fn begin_counting(&self) {
+        let mut inner = lock(&self.inner);
+        // Where the kernel does not permit it, nothing is known of them.
+        let tracer = SystemCallTracer::open(&inner.sampled).ok();
+        inner.tracer = tracer.map(|tracer| (self.stack, tracer));
+    }
+
+    fn end_counting(&self, requests: u64) {
+        let mut inner = lock(&self.inner);
         let Some((stack, mut tracer)) = inner.tracer.take() else { return };
+        inner.read();
         let calls = tracer.count(|pid| inner.lineage.stack_of(pid) == Some(stack));
         if let Some(calls) = calls.filter(|_| requests > 0) {
             inner.system_calls.insert(stack, SystemCalls { requests, calls });
         }
     }
 
-    /// Keeps the samples of a stack from now on, for one of its trials.
-    pub fn begin(&self, stack: u32, trial: usize) {
-        let mut inner = self.inner();
+    fn begin(&self, trial: usize) {
+        let mut inner = lock(&self.inner);
         inner.read();
-        if !inner.waits.contains_key(&(stack, trial)) {
-            let waits = inner.waits_of(stack);
-            inner.waits.insert((stack, trial), waits);
+        if !inner.waits.contains_key(&(self.stack, trial)) {
+            let waits = inner.waits_of(self.stack);
+            inner.waits.insert((self.stack, trial), waits);
         }
         inner.slice = SampleCounts::default();
-        inner.loaded = Some((stack, base::monotonic_now()));
+        inner.loaded = Some((self.stack, base::monotonic_now()));
     }
 
-    /// Adds the samples since [`Profiler::begin`] to a trial of the stack.
-    pub fn end(&self, trial: usize) {
-        let mut inner = self.inner();
+    fn end(&self, trial: usize) {
+        let mut inner = lock(&self.inner);
         inner.read();
         if let Some((stack, _)) = inner.loaded.take() {
             let mut slice = std::mem::take(&mut inner.slice);
@@ -188,28 +235,15 @@ impl Profiler {
         }
     }
 
-    /// Names the samples of a stack's trials while its processes live, and forgets them.
-    pub fn take(&self, stack: u32) -> Vec<(usize, Profile)> {
-        self.inner().take(stack)
+    /// Names the samples of its trials while its processes live, and forgets them.
+    pub fn take(&self) -> Vec<(usize, Profile)> {
+        lock(&self.inner).take(self.stack)
     }
+}
 
-    /// Forgets a stack that has stopped, and removes the maps of generated code that those of its
-    /// processes left which had ended earlier; the guard removes those of the others.
-    pub fn forget(&self, stack: u32) {
-        let mut inner = self.inner();
-        let theirs = |pid: &u32| inner.lineage.stack_of(*pid) == Some(stack);
-        let ended: Vec<u32> = inner.generated.keys().copied().filter(theirs).collect();
-        for pid in ended {
-            // Most have none.
-            let _ = std::fs::remove_file(format!("/tmp/perf-{pid}.map"));
-            inner.generated.remove(&pid);
-        }
-        inner.lineage.ended(stack);
-        inner.watched.remove(&stack);
-        if inner.watched.is_empty() {
-            inner.sampler.pause();
-        }
-        inner.unwinder.forget_ended();
+impl Drop for ProfiledStack {
+    fn drop(&mut self) {
+        lock(&self.inner).forget(self.stack);
     }
 }
 
@@ -235,7 +269,7 @@ fn reader(inner: Arc<Mutex<Inner>>, ended: Arc<AtomicBool>, cpus: CpuSet) -> Joi
         }
         while !ended.load(Ordering::Relaxed) {
             std::thread::park_timeout(READ_EVERY);
-            inner.lock().unwrap_or_else(PoisonError::into_inner).read();
+            lock(&inner).read();
         }
     })
 }
@@ -280,11 +314,44 @@ impl Inner {
         }
     }
 
+    /// Adds a process to a stack to which it does not belong by its descent.
+    fn join(&mut self, pid: u32, stack: u32) {
+        if self.lineage.stack_of(pid) == Some(stack) {
+            return;
+        }
+        self.lineage.joined(pid, stack);
+        // What it generated before it was watched was not noted.
+        let ranges = crate::maps::generated(pid);
+        if !ranges.is_empty() {
+            self.generated.entry(pid).or_insert(ranges);
+        }
+    }
+
+    /// Forgets a stack. Of one that we started, it removes the maps of generated code that those of its
+    /// processes left which had ended earlier; the guard removes those of the others.
+    fn forget(&mut self, stack: u32) {
+        let is_ours = self.watched.remove(&stack).is_some_and(|watched| watched.guard.is_some());
+        let theirs = |pid: &u32| self.lineage.stack_of(*pid) == Some(stack);
+        let ended: Vec<u32> = self.generated.keys().copied().filter(theirs).collect();
+        for pid in ended {
+            if is_ours {
+                // Most have none.
+                let _ = std::fs::remove_file(format!("/tmp/perf-{pid}.map"));
+            }
+            self.generated.remove(&pid);
+        }
+        self.lineage.ended(stack);
+        self.trials.retain(|(of, _), _| *of != stack);
+        self.waits.retain(|(of, _), _| *of != stack);
+        if self.watched.is_empty() {
+            self.sampler.pause();
+        }
+        self.unwinder.forget_ended();
+    }
+
     /// What the threads of a stack have waited so far.
     fn waits_of(&self, stack: u32) -> Waits {
-        threads::waits(
-            self.lineage.processes().filter(|pid| self.lineage.stack_of(*pid) == Some(stack)),
-        )
+        threads::waits(self.lineage.processes_of(stack))
     }
 
     fn take(&mut self, stack: u32) -> Vec<(usize, Profile)> {

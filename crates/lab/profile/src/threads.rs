@@ -1,4 +1,4 @@
-//! How often threads waited, from /proc.
+//! What threads computed and waited, from /proc.
 
 use base::Nanos;
 use record::Waits;
@@ -25,6 +25,18 @@ pub(crate) fn waits(pids: impl IntoIterator<Item = u32>) -> Waits {
     sum
 }
 
+/// The CPU time of all threads of these processes since they began, without threads that have ended:
+/// the first number of schedstat.
+pub(crate) fn cpu(pids: impl IntoIterator<Item = u32>) -> Nanos {
+    let of_thread = |thread: std::fs::DirEntry| -> Option<u64> {
+        let numbers = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        numbers.split_whitespace().next()?.parse().ok()
+    };
+    let of_process = |pid: u32| std::fs::read_dir(format!("/proc/{pid}/task")).ok();
+    let threads = pids.into_iter().filter_map(of_process).flatten().flatten();
+    Nanos(threads.filter_map(of_thread).sum())
+}
+
 fn field(status: &str, name: &str) -> u64 {
     let value = status.lines().find_map(|line| line.strip_prefix(name));
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
@@ -42,6 +54,8 @@ mod tests {
         let after = waits([me]);
         assert!(after.voluntary > before.voluntary, "{before:?} {after:?}");
         assert_eq!(waits([u32::MAX]), Waits::default());
+        assert!(cpu([me]) > Nanos::ZERO);
+        assert_eq!(cpu([u32::MAX]), Nanos::ZERO);
         let status = "voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t9\n";
         assert_eq!(field(status, "voluntary_ctxt_switches:"), 7);
         assert_eq!(field(status, "nonvoluntary_ctxt_switches:"), 9);

@@ -1,12 +1,12 @@
 //! Free TCP ports, and the holders of used ones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 
 use base::Rng;
+use host::{ListenAddress, Listeners};
 use rand::Rng as _;
 
 use crate::processes;
@@ -50,57 +50,22 @@ fn is_free(port: u16) -> bool {
 
 /// The process listening on a TCP port, as `nginx (pid 812)`; `None` if unknown.
 pub(crate) fn holder(port: u16) -> Option<String> {
-    let mut inodes = all_listeners();
-    inodes.retain(|_, of| *of == port);
-    if inodes.is_empty() {
-        return None;
-    }
-    let process = processes::all()
-        .into_iter()
-        .find(|process| sockets(process.pid).iter().any(|inode| inodes.contains_key(inode)))?;
+    let listeners = Listeners::read();
+    let listens = |process: &host::Process| {
+        listeners.of_process(process.pid).any(|address| *address == ListenAddress::Tcp(port))
+    };
+    let process = processes::all().into_iter().find(listens)?;
     Some(format!("{} (pid {})", process.name, process.pid))
 }
 
 /// The TCP ports on which any of these processes listens, in ascending order.
 pub(crate) fn listened_on(pids: &[i32]) -> BTreeSet<u16> {
-    let listeners = all_listeners();
-    let sockets = pids.iter().flat_map(|pid| sockets(*pid));
-    sockets.filter_map(|inode| listeners.get(&inode).copied()).collect()
-}
-
-/// The inodes of a process's sockets; none if it has ended, or belongs to another user.
-fn sockets(pid: i32) -> Vec<String> {
-    let Ok(fds) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
-    let inode = |link: PathBuf| {
-        let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
-        Some(inode.to_owned())
+    let listeners = Listeners::read();
+    let port = |address: &ListenAddress| match address {
+        ListenAddress::Tcp(port) => Some(*port),
+        _ => None,
     };
-    fds.flatten().filter_map(|fd| fs::read_link(fd.path()).ok()).filter_map(inode).collect()
-}
-
-/// The port of every listening TCP socket, by the socket's inode.
-fn all_listeners() -> BTreeMap<String, u16> {
-    ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .filter_map(|file| fs::read_to_string(file).ok())
-        .flat_map(|table| listeners(&table))
-        .collect()
-}
-
-/// The inodes and ports of the listening sockets in a table such as `/proc/net/tcp`.
-fn listeners(table: &str) -> Vec<(String, u16)> {
-    const LISTEN: &str = "0A";
-    table
-        .lines()
-        .skip(1)
-        .filter_map(|line| {
-            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-            let (_, port) = fields.get(1)?.rsplit_once(':')?;
-            let port = u16::from_str_radix(port, 16).ok()?;
-            let inode = fields.get(9).filter(|_| fields[3] == LISTEN)?;
-            Some(((*inode).to_owned(), port))
-        })
-        .collect()
+    pids.iter().flat_map(|pid| listeners.of_process(*pid)).filter_map(port).collect()
 }
 
 #[cfg(test)]
@@ -133,14 +98,5 @@ mod tests {
         ] {
             assert_eq!(server_ports(ephemeral), range, "{ephemeral}");
         }
-    }
-
-    #[test]
-    fn only_listening_sockets_count() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
-            0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 111 1 x\n\
-            1: 0100007F:1F90 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 222 1 x\n\
-            2: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 333 1 x\n";
-        assert_eq!(listeners(table), [("111".to_owned(), 8080), ("333".to_owned(), 8081)]);
     }
 }

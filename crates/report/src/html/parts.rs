@@ -67,6 +67,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> Markup {
         @if let Some(data) = charts::strips(run, part) {
             (charted("Requests per second over time", |w| chart::strips(&data, w), SPEED))
         }
+        (why::sections(part))
         section {
             h3 { "Ledger" }
             (note("Every request that was measured, as the client, the server and the recorded series counted it."))

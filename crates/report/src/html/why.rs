@@ -1,4 +1,4 @@
-//! What makes the difference in CPU time: a table, and all calls as a picture.
+//! What makes the difference in CPU time, or what it is needed for: tables, and all calls as a picture.
 
 use maud::{Markup, html};
 use record::{CallDifference, Part, Why};
@@ -8,10 +8,20 @@ use crate::text::sentence;
 use crate::why::{self, CostUnit};
 
 /// How the picture is to be read.
-const PICTURE: &str = "Each box is a function, below it what it calls. Its width is its CPU time per \
-    request in the variant that needs more. Red boxes need more in the second variant, blue ones less, \
-    the stronger the more; boxes without colour do not differ with certainty. The page's search finds \
-    functions by name.";
+fn picture_legend(why: &Why) -> &'static str {
+    match why.baseline {
+        Some(_) => {
+            "Each box is a function, below it what it calls. Its width is its CPU time per request in the \
+             variant that needs more. Red boxes need more in the second variant, blue ones less, the \
+             stronger the more; boxes without colour do not differ with certainty. The page's search \
+             finds functions by name."
+        }
+        None => {
+            "Each box is a function, below it what it calls. Its width is its CPU time per request. The \
+             page's search finds functions by name."
+        }
+    }
+}
 
 pub(super) fn sections(part: &Part) -> Markup {
     html! { @for why in &part.why { (one(part, why)) } }
@@ -19,31 +29,30 @@ pub(super) fn sections(part: &Part) -> Markup {
 
 fn one(part: &Part, why: &Why) -> Markup {
     let unit = CostUnit::of(why);
-    let [baseline, variant] = [why.baseline, why.variant].map(|v| crate::view::name(part, v));
-    let head = html! {
-        th { (why::HEADS[0]) }
-        th { (baseline) ", " (unit.word()) } th { (variant) ", " (unit.word()) }
-        th { (why::HEADS[1]) } th { (why::HEADS[2]) }
-    };
+    let heads = why::heads(part, why);
     let rows = html! {
         @for row in why::rows(why) {
             tr.sum[row.is_sum] {
-                td.name { (row.name) @if !row.module.is_empty() { small { (row.module) } } }
+                td.name.long { (row.name) @if !row.module.is_empty() { small { (row.module) } } }
                 @for cell in &row.cells { td { (cell) } }
             }
         }
     };
     let body = html! {
         p { (sentence(&why::sentence(part, why))) }
-        (tables::table(head, rows))
-        (note(html! { (why::LEGEND) " " (sentence(&why::method(why))) " " (sentence(&why::agreement(why))) }))
+        (tables::table(head(why::FUNCTION, &heads), rows))
+        (note(html! { (why::legend(why)) " " (sentence(&why::method(why))) " " (sentence(&why::agreement(why))) }))
         (waits(part, why))
         (system_calls(why))
-        (kernel_functions(why, unit, [baseline, variant]))
-        (groups(why, unit, [baseline, variant]))
+        (kernel_functions(why, unit, &heads))
+        (groups(why, unit, &heads))
         (picture(why, unit))
     };
-    section(why::TITLE, body)
+    section(why::title(why), body)
+}
+
+fn head(first: &str, heads: &[String]) -> Markup {
+    html! { th { (first) } @for head in heads { th { (head) } } }
 }
 
 fn waits(part: &Part, why: &Why) -> Markup {
@@ -52,63 +61,61 @@ fn waits(part: &Part, why: &Why) -> Markup {
 
 fn system_calls(why: &Why) -> Markup {
     let calls = why::call_rows(why);
-    let head = html! { @for head in why::CALL_HEADS { th { (head) } } };
+    let is_counted = calls.iter().any(|call| call.calls.is_some());
+    let [name, number, time] = why::CALL_HEADS;
+    let head = html! { th { (name) } @if is_counted { th { (number) } } th { (time) } };
     let rows = html! {
         @for call in calls.iter().take(16) {
-            tr { td.name { (call.name) } td { (call.calls) } td { (call.time) } }
+            tr {
+                td.name.long { (call.name) }
+                @if is_counted { td { (call.calls.as_deref().unwrap_or_default()) } }
+                td { (call.time) }
+            }
         }
     };
     html! {
         @if !calls.is_empty() {
             h4 { "System calls" }
             (tables::table(head, rows))
-            (note("Calls are counted while each variant warms up, time is sampled under load."))
+            @if is_counted {
+                (note("Calls are counted while each variant warms up, time is sampled under load."))
+            }
         }
     }
 }
 
 /// The functions of the kernel that differ with certainty.
-fn kernel_functions(why: &Why, unit: CostUnit, names: [&str; 2]) -> Markup {
-    let head = html! {
-        th { "function of the kernel" }
-        th { (names[0]) ", " (unit.word()) } th { (names[1]) ", " (unit.word()) }
-        th { (why::HEADS[1]) } th { (why::HEADS[2]) }
-    };
+fn kernel_functions(why: &Why, unit: CostUnit, heads: &[String]) -> Markup {
     let rows = html! {
         @for row in why.kernel_functions.iter().take(16) {
             tr {
-                td.name { (why::name(&row.function)) }
-                td { (unit.number(row.own.baseline_ns)) }
-                td { (unit.number(row.own.variant_ns)) }
-                td { (unit.interval(&row.own.difference_ns)) }
-                td { (unit.interval(&row.with_callees.difference_ns)) }
+                td.name.long { (why::name(&row.function)) }
+                @for cell in unit.cells(why, &row.own, Some(&row.with_callees)) { td { (cell) } }
             }
         }
     };
+    let head = head("function of the kernel", heads);
     html! { @if !why.kernel_functions.is_empty() { h4 { "In the kernel" } (tables::table(head, rows)) } }
 }
 
 /// By what functions belong to.
-fn groups(why: &Why, unit: CostUnit, names: [&str; 2]) -> Markup {
+fn groups(why: &Why, unit: CostUnit, heads: &[String]) -> Markup {
     let mut groups: Vec<_> = why.groups.iter().collect();
     groups.sort_by(|a, b| {
         let size = |group: &record::GroupDifference| group.own.difference_ns.value.abs();
         size(b).total_cmp(&size(a))
     });
-    let head = html! {
-        th { "belongs to" } th { (names[0]) ", " (unit.word()) } th { (names[1]) ", " (unit.word()) }
-        th { "difference" }
-    };
+    // Nothing is known of what they call.
+    let heads = &heads[..heads.len() - 1];
     let rows = html! {
         @for group in groups.iter().take(16) {
             tr {
-                td.name { (group.name) }
-                td { (unit.number(group.own.baseline_ns)) }
-                td { (unit.number(group.own.variant_ns)) }
-                td { (unit.interval(&group.own.difference_ns)) }
+                td.name.long { (group.name) }
+                @for cell in &unit.cells(why, &group.own, None)[..heads.len()] { td { (cell) } }
             }
         }
     };
+    let head = head("belongs to", heads);
     html! { h4 { "By program, file and part of the kernel" } (tables::table(head, rows)) }
 }
 
@@ -145,7 +152,7 @@ fn picture(why: &Why, unit: CostUnit) -> Markup {
         div.flame role="img" aria-label="All calls by CPU time per request" {
             (flame.calls(&roots, all))
         }
-        (note(PICTURE))
+        (note(picture_legend(why)))
     }
 }
 
@@ -173,7 +180,8 @@ impl Flame<'_> {
     fn call(&self, place: usize, all: f64) -> Markup {
         let call = &self.why.calls[place];
         let cost = &call.with_callees;
-        let class = match (cost.is_certain(), cost.difference_ns.value > 0.0) {
+        let is_coloured = self.why.baseline.is_some() && cost.is_certain();
+        let class = match (is_coloured, cost.difference_ns.value > 0.0) {
             (false, _) => "call",
             (true, true) => "call more",
             (true, false) => "call less",
@@ -181,15 +189,19 @@ impl Flame<'_> {
         let strength =
             (cost.difference_ns.value.abs() / self.largest.max(f64::MIN_POSITIVE)).sqrt();
         let width = self.widths[place] / all.max(f64::MIN_POSITIVE) * 100.0;
-        let strength = if cost.is_certain() { strength * 100.0 } else { 0.0 };
+        let strength = if is_coloured { strength * 100.0 } else { 0.0 };
         let name = why::name(&call.function);
+        let figures = self.unit.cells(self.why, cost, None);
+        let figures = match figures.as_slice() {
+            [baseline, variant, difference, ..] => {
+                format!("{baseline} and {variant} {0}, {difference}", self.unit.word())
+            }
+            of_one => of_one[0].clone(),
+        };
         let about = format!(
-            "{name} [{}]: {} and {} {unit}, {} {unit} per request",
+            "{name} [{}]: {figures} {} per request",
             call.function.module,
-            self.unit.number(cost.baseline_ns),
-            self.unit.number(cost.variant_ns),
-            self.unit.interval(&cost.difference_ns),
-            unit = self.unit.word(),
+            self.unit.word()
         );
         html! {
             div style={ "width:" (format!("{width:.2}")) "%" } {

@@ -80,7 +80,7 @@ pub(crate) fn profiled() -> Run {
     let mut run = tcp_unix();
     run.parts[0].profiled = true;
     run.parts[0].why = vec![Why {
-        baseline: 0,
+        baseline: Some(0),
         variant: 1,
         offer: Offer::Closed,
         blocks: 12,

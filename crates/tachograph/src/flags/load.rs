@@ -164,6 +164,9 @@ pub(crate) struct LoadFlags {
     /// Source of the server-side count (see `tachograph compare --help`)
     #[arg(long, value_name = "WHERE")]
     pub(crate) served_by: Option<String>,
+    /// Also sample the server's functions, and report what it needs its CPU time for
+    #[arg(long)]
+    pub(crate) why: bool,
     /// Write latencies to an HdrHistogram interval log
     #[arg(long, value_name = "FILE")]
     pub(crate) hdr: Option<PathBuf>,
@@ -225,6 +228,7 @@ impl LoadFlags {
             requests: self.requests,
             warmup: self.warmup,
             served_by: self.served_by.as_deref().map(ServedBy::parse).transpose()?,
+            why: self.why,
         })
     }
 }

@@ -103,7 +103,7 @@ fn nothing_left(network: &Network, machines: &[&str]) {
 }
 
 /// Compares a server with itself on these machines: the ledgers add up, and nothing stays. Returns
-/// where everything ran.
+/// the part.
 fn compared(network: &Network, machines: &[&str]) -> serde_json::Value {
     let place = Place::new();
     let args = ["compare", "--quick", "--max-time", "4s", "--json"];
@@ -117,17 +117,29 @@ fn compared(network: &Network, machines: &[&str]) -> serde_json::Value {
         let gone = || network.left_at(machine).is_empty();
         assert!(holds_within(Duration::from_secs(60), gone), "{:?}", network.left_at(machine));
     }
-    json["parts"][0]["layout"]["machines"].clone()
+    json["parts"][0].clone()
 }
 
 #[test]
 fn comparisons_with_other_machines_add_up() {
     let Some(network) = network(&["server", "client"]) else { return };
-    let machines = compared(&network, &["--on", "server", "--from", "client"]);
+    let part = compared(&network, &["--why", "--on", "server", "--from", "client"]);
+    let machines = &part["layout"]["machines"];
     let server = machines.as_array().unwrap().iter().find(|m| m["name"] == "server");
     assert_eq!(server.unwrap()["address"], network.address("server").as_str(), "{machines:#}");
+    // Their functions were sampled there.
+    for why in part["why"].as_array().unwrap() {
+        let [own, counted] = ["own", "counted"].map(|of| why[of]["variant_ns"].as_f64().unwrap());
+        assert!((own / counted - 1.0).abs() < 0.5, "{own} sampled, {counted} counted");
+        let programs = why["calls"].as_array().unwrap().iter();
+        let mut programs = programs.filter(|call| call["caller"].is_null());
+        assert!(programs.any(|call| call["function"]["name"] == "tachograph"), "{why:#}");
+    }
+    let enough = part["blocks"].as_u64() >= Some(2);
+    assert_eq!(part["why"].as_array().unwrap().is_empty(), !enough, "{part:#}");
     // The servers are here, at our address as the client sees it.
-    let machines = compared(&network, &["--from", "client"]);
+    let part = compared(&network, &["--from", "client"]);
+    let machines = &part["layout"]["machines"];
     let here = machines[0]["address"].as_str().unwrap();
     assert!(here != "127.0.0.1" && machines[0]["stacks"] != serde_json::json!([]), "{machines:#}");
     assert_eq!(machines[1]["is_client"], true, "{machines:#}");

@@ -195,7 +195,7 @@ impl Draw {
             with_callees: d.cost(),
         };
         Why {
-            baseline: 0,
+            baseline: Some(0),
             variant: self.below(4) as u32,
             offer: self.offer(),
             blocks: self.below(99) as u32,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use base::{CpuSet, Nanos};
-use profile::{Profiler, ProfilerOptions, WatchedStack};
+use profile::{ProfileStep, Profiler, ProfilerOptions, WatchedStack};
 use rand::RngExt as _;
 
 use crate::process::{PinnedProcess, free_port, listens};
@@ -88,15 +88,20 @@ pub(super) fn measure(
         let mut rates = [0.0; 2];
         let first = usize::from(rng.random::<bool>());
         for sampled in [first, 1 - first] {
-            if sampled == 1 {
-                profiler.watch(WatchedStack { stack: 0, guard, folders: Vec::new() });
-                profiler.begin(0, 0);
+            let watched = WatchedStack {
+                stack: 0,
+                guard: Some(guard),
+                processes: Vec::new(),
+                folders: Vec::new(),
+            };
+            let profiled = (sampled == 1).then(|| profiler.watch(watched));
+            if let Some(profiled) = &profiled {
+                profiled.step(ProfileStep::Begin(0));
             }
             rates[sampled] = turn(&mut connections).map_err(text)?;
-            if sampled == 1 {
-                profiler.end(0);
-                samples += profiler.take(0).iter().map(|(_, of)| of.samples()).sum::<u64>();
-                profiler.forget(0);
+            if let Some(profiled) = &profiled {
+                profiled.step(ProfileStep::End(0));
+                samples += profiled.take().iter().map(|(_, of)| of.samples()).sum::<u64>();
             }
         }
         log_ratios.push(f64::ln(rates[0] / rates[1]));

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{CpuSet, RunId};
 use drive::{DriveError, Session, StopFlag};
 use host::{Canary, Identity, Meter};
+use profile::{ProfiledStack, Profiler, WatchedStack};
 use spec::Target;
 use stage::server_count::CountReader;
 use stage::{CpuLock, LiveStack, Stage, StageError, StageOptions, StartOptions};
@@ -71,6 +72,9 @@ pub(super) struct Work {
     sessions: Shelf<Session>,
     /// Starts that have not ended yet.
     starting: AtomicU64,
+    profiler: Mutex<Option<Profiler>>,
+    /// By stack, those that are sampled.
+    profiled: Mutex<HashMap<u64, ProfiledStack>>,
 }
 
 impl Work {
@@ -86,6 +90,8 @@ impl Work {
             counters: Shelf::default(),
             sessions: Shelf::default(),
             starting: AtomicU64::new(0),
+            profiler: Mutex::default(),
+            profiled: Mutex::default(),
         }
     }
 
@@ -129,7 +135,25 @@ impl Work {
             Ask::LogTail { stack, count } => {
                 Answer::Lines(self.stacks.with(stack, |live| live.log_tail(count))?)
             }
-            Ask::End { stack } => Answer::Stopped(self.stacks.take(stack)?.stop()),
+            Ask::End { stack } => {
+                let stopped = self.stacks.take(stack)?.stop();
+                locked(&self.profiled).remove(&stack);
+                Answer::Stopped(stopped)
+            }
+            Ask::Sample(options) => {
+                let profiler = Profiler::start(options).map_err(AgentError::other)?;
+                *locked(&self.profiler) = Some(profiler);
+                Answer::Done
+            }
+            Ask::Watch { stack, folders } => self.watch(stack, folders)?,
+            Ask::Step { stack, step } => {
+                locked(&self.profiled).get(&stack).iter().for_each(|of| of.step(step));
+                Answer::Done
+            }
+            Ask::Profiles { stack } => {
+                let of_stack = locked(&self.profiled).get(&stack).map(ProfiledStack::take);
+                Answer::Profiles(of_stack.unwrap_or_default())
+            }
             Ask::Counter { by, stack } => {
                 let reader = self.stacks.with(stack, |live| CountReader::new(&by, live))??;
                 let (per_request, counts_discarded) =
@@ -234,6 +258,22 @@ impl Work {
             }
             started => Ok(Answer::Made(started?)),
         }
+    }
+
+    fn watch(&self, stack: u64, mut folders: Vec<PathBuf>) -> Result<Answer, AgentError> {
+        let watched = self.stacks.with(stack, |live| {
+            folders.push(live.dir().to_owned());
+            WatchedStack {
+                stack: stack as u32,
+                guard: Some(live.guard_pid() as u32),
+                processes: live.pids().into_iter().map(|pid| pid as u32).collect(),
+                folders,
+            }
+        })?;
+        let profiler = locked(&self.profiler);
+        let profiler = profiler.as_ref().ok_or_else(|| AgentError::other("nothing is sampled"))?;
+        locked(&self.profiled).insert(stack, profiler.watch(watched));
+        Ok(Answer::Done)
     }
 
     fn look(&self, look: Look) -> Result<MachineReading, AgentError> {

@@ -43,10 +43,16 @@ const STOP_PATIENCE_S: i32 = 3;
 /// Interval of a health check that the experiment specifies, in nanoseconds.
 const HEALTH_INTERVAL_NS: i64 = 1_000_000_000;
 
-/// Variables that a container always gets, if set: for counting its requests, and for identifying
-/// its run in a sweep.
-const PASSED: [&str; 5] =
-    ["PYTHONPATH", "TACHOGRAPH_COUNTERS", RUN_DIR_VARIABLE, "TACHOGRAPH_RUN", "TACHOGRAPH_STACK"];
+/// Variables that a container always gets, if set: for counting its requests, for naming its
+/// functions, and for identifying its run in a sweep.
+const PASSED: [&str; 6] = [
+    "PYTHONPATH",
+    "TACHOGRAPH_COUNTERS",
+    "PYTHONPERFSUPPORT",
+    RUN_DIR_VARIABLE,
+    "TACHOGRAPH_RUN",
+    "TACHOGRAPH_STACK",
+];
 
 /// How to reach a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
