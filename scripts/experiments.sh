@@ -47,6 +47,8 @@ page() {
   local name=$1 run=${2:-last} number=${3:-} picture charts
   charts=$name${number:+-$number}
   rm -f "$pictures"/*
+  local title=
+  [[ $name != *-why ]] || title='1s/$/: what the difference is made of/; '
   # 1 means that a verdict failed, 2 that there were too few blocks for one: the page reports both.
   "$tachograph" report "$run" --markdown "$pictures/page.md" --svg "$pictures" >/dev/null || [ $? -le 2 ]
   # Remove old charts, because the page may no longer have them.
@@ -56,7 +58,7 @@ page() {
     done
   fi
   # Paths and the name server of this machine are of no use to readers.
-  sed -E "s|$(realpath "$(command -v "$tachograph")")|tachograph|g; s/(lookup [^ ]+) on [0-9.]+:53: dial udp [0-9.]+:53:/\1:/g; s/^#(#+ )/\1/; s|^(!\[.*\]\()([^/()]+\.svg\))\$|\1$charts-\2|" "$pictures/page.md" >"$results/$name.md"
+  sed -E "${title}s|$(realpath "$(command -v "$tachograph")")|tachograph|g; s/(lookup [^ ]+) on [0-9.]+:53: dial udp [0-9.]+:53:/\1:/g; s/^#(#+ )/\1/; s|^(!\[.*\]\()([^/()]+\.svg\))\$|\1$charts-\2|" "$pictures/page.md" >"$results/$name.md"
   for picture in "$pictures"/*.svg; do
     picture=$(basename "$picture")
     # Links contain %20 for a space.

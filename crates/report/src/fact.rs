@@ -211,8 +211,8 @@ pub(crate) fn clause(part: &Part, finding: &Finding) -> String {
         Fact::NothingSampled { few_blocks: true } => {
             "no profile: fewer than two blocks are complete".to_owned()
         }
-        Fact::NothingSampled { few_blocks: false } => "no profile: a variant has no samples; only \
-             processes that tachograph starts are sampled"
+        Fact::NothingSampled { few_blocks: false } => "no profile: a variant has no samples; of servers \
+             that were running already, only those on this machine are sampled, and other users' only by root"
             .to_owned(),
         Fact::ProfileDiffers { sampled, counted, by_waking, .. } => of(format!(
             "the samples do not add up to the CPU time that the kernel counted: {sampled} of \

@@ -273,7 +273,7 @@ fn what_every_check_saw() {
         ),
         (
             Fact::NothingSampled { few_blocks: false },
-            "no profile: a variant has no samples; only processes that tachograph starts are sampled",
+            "no profile: a variant has no samples; of servers that were running already, only those on this machine are sampled, and other users' only by root",
         ),
         (
             Fact::ProfileDiffers {

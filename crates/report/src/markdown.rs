@@ -155,12 +155,10 @@ pub(crate) fn reasons(part: &Part) -> String {
             let name = if is_word { escape(&row.name) } else { format!("`{}`", row.name) };
             out += &format!("| {name}{module} | {} |\n", row.cells.join(" | "));
         }
-        out += &format!(
-            "\n{} {} {}\n\n",
-            why::legend(why),
-            sentence(&why::method(why)),
-            sentence(&why::agreement(why))
-        );
+        let notes = [why::method(why), why::agreement(why)];
+        let notes =
+            notes.iter().chain(&why::hints(why)).map(|note| sentence(note)).collect::<Vec<_>>();
+        out += &format!("\n{} {}\n\n", why::legend(why), notes.join(" "));
         let calls = why::call_rows(why).into_iter().filter(|call| call.differs);
         let calls = calls.map(|call| format!("system call `{}`: {}", call.name, call.figures()));
         let waits = why::waits_in_words(part, why);

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use record::{CostDifference, CountDifference, Function, Part, Profile, SystemCallDifference, Why};
+use record::{
+    CallDifference, CostDifference, CountDifference, Function, Part, Profile, SystemCallDifference,
+    Why,
+};
 use stats::Estimate;
 
 use crate::page::Page;
@@ -312,6 +315,48 @@ pub(crate) fn agreement(why: &Why) -> String {
     words
 }
 
+/// CPU time without names that is worth a hint, as a share of all.
+const UNNAMED_SHARE: f64 = 0.05;
+
+/// The function in which CPython executes those of a program.
+const PYTHON_INTERPRETER: &str = "_PyEval_EvalFrameDefault";
+
+/// What to install or to set for more names.
+pub(crate) fn hints(why: &Why) -> Vec<String> {
+    let cost = |cost: &CostDifference| cost.baseline_ns.max(cost.variant_ns);
+    let all = cost(&why.own);
+    let is_much = |call: &&CallDifference| cost(&call.with_callees) > all * UNNAMED_SHARE;
+    let mut hints = Vec::new();
+    let is_python =
+        |call: &CallDifference| call.function.name.as_deref() == Some(PYTHON_INTERPRETER);
+    if why.calls.iter().filter(is_much).any(is_python) {
+        hints.push(
+            "functions in Python have no names here: that needs Python 3.12 or later and, unless tachograph \
+             starts the server, its option -X perf"
+                .to_owned(),
+        );
+    }
+    let mut unnamed: Vec<&str> = Vec::new();
+    for call in why.calls.iter().filter(is_much).filter(|call| call.function.name.is_none()) {
+        if !unnamed.contains(&call.function.module.as_str()) {
+            unnamed.push(&call.function.module);
+        }
+    }
+    for module in unnamed {
+        hints.push(match module {
+            Function::KERNEL => {
+                "the kernel's functions have no names here: that needs kernel.kptr_restrict at 0, or root"
+                    .to_owned()
+            }
+            module => format!(
+                "{module} does not name its functions: install its debug symbols (in Debian a package \
+                 that ends in -dbgsym), or do not strip it"
+            ),
+        });
+    }
+    hints
+}
+
 /// How to read the rows' circumstances: blocks, intervals.
 pub(crate) fn method(why: &Why) -> String {
     let base = match why.blocks {
@@ -343,6 +388,9 @@ pub(crate) fn on_page(page: &mut Page<'_>, part: &Part) {
         }
         for words in waits_in_words(part, why) {
             page.paragraph(Tone::Plain, 2, capitalised(&words));
+        }
+        for hint in hints(why) {
+            page.paragraph(Tone::Dim, 2, capitalised(&hint));
         }
     }
 }

@@ -103,3 +103,31 @@ fn folded_stacks_have_all_samples() {
     let twice = [&profile, &profile].into_iter();
     assert_eq!(fold(twice), "main [a:b] 4\nmain [a:b];work [app] 6\n");
 }
+
+#[test]
+fn what_has_no_name_comes_with_a_hint() {
+    let call = |name: Option<&str>, module: &str, ns: f64| record::CallDifference {
+        function: Function {
+            name: name.map(str::to_owned),
+            module: module.to_owned(),
+            is_program: false,
+        },
+        caller: None,
+        with_callees: cost(ns, ns, 1.0),
+    };
+    let mut named = why(1);
+    named.calls = vec![call(Some("main"), "app", 40_000.0), call(None, "ld.so", 100.0)];
+    assert_eq!(hints(&named), [""; 0]);
+    let mut unnamed = why(1);
+    unnamed.calls = vec![
+        call(Some("_PyEval_EvalFrameDefault"), "python3.11", 30_000.0),
+        call(None, "app", 9_000.0),
+        call(None, "app", 8_000.0),
+        call(None, Function::KERNEL, 9_000.0),
+    ];
+    let hints = hints(&unnamed);
+    assert_eq!(hints.len(), 3, "{hints:?}");
+    assert!(hints[0].contains("Python 3.12"));
+    assert!(hints[1].starts_with("app does not name its functions: install its debug symbols"));
+    assert!(hints[2].contains("kernel.kptr_restrict"));
+}

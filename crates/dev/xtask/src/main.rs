@@ -26,7 +26,6 @@ mod truth;
 mod truth_stores;
 mod warehouse;
 mod why;
-mod why_unix;
 mod zoo;
 
 use std::path::PathBuf;
@@ -61,9 +60,6 @@ enum Task {
     /// /render of 50 series over a day of 10-second slots, from tachograph serve and from the real
     /// graphite-web
     BenchRender(Runs<20>),
-    /// What a message costs the kernel over TCP and over a Unix socket, by function (as root): into
-    /// docs/results/why-unix.md
-    WhyUnix(Runs<20>),
     #[command(flatten)]
     Own(OwnTask),
 }
@@ -156,10 +152,6 @@ enum OwnTask {
     #[command(hide = true)]
     ZooServer { port: u16, file: PathBuf },
     #[command(hide = true)]
-    WhyUnixServer { folder: PathBuf },
-    #[command(hide = true)]
-    WhyUnixClient(why_unix::Client),
-    #[command(hide = true)]
     HiveLogins { url: hive::Address, principal: Option<String> },
     #[command(hide = true)]
     FillSeries(bench_slots::FillSeries),
@@ -199,7 +191,6 @@ impl Task {
             Task::Truth(command) => truth::run(&command),
             Task::TruthStores(command) => command.run(),
             Task::BenchRender(runs) => bench_render::run(runs.into()),
-            Task::WhyUnix(runs) => why_unix::run(runs.into()),
             Task::Own(own) => own.run(),
         };
         done.map(|()| true)
@@ -240,12 +231,9 @@ impl Proof {
 
 impl OwnTask {
     fn run(self) -> Result<(), String> {
-        let text = |error: std::io::Error| error.to_string();
         match self {
             OwnTask::Neighbour(neighbour) => neighbour.run(),
             OwnTask::ZooServer { port, file } => zoo::serve(port, &file),
-            OwnTask::WhyUnixServer { folder } => why_unix::serve(&folder).map_err(text),
-            OwnTask::WhyUnixClient(client) => client.run().map_err(text),
             OwnTask::HiveLogins { url, principal } => warehouse::log_in(&url, principal.as_deref()),
             OwnTask::FillSeries(filling) => filling.run(),
             OwnTask::BenchPinned(pin) => pin.run(),

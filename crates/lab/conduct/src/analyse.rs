@@ -120,6 +120,10 @@ pub(crate) fn varying(calibration: &Calibration, plan: &spec::Part) -> Vec<Findi
     calibration.variants.iter().filter_map(varies).collect()
 }
 
+/// Blocks of a part whose functions are sampled, if there is time. Hundreds of intervals share one error
+/// probability, so with the six blocks of a pilot they are four times as wide as with these.
+const WHY_BLOCKS: u32 = 16;
+
 /// The number of blocks that the pilot calls for, by the spread of the ratios or by the `stalls` of
 /// each variant that it contains.
 pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part, stalls: &[stats::Stalls]) -> u32 {
@@ -147,7 +151,8 @@ pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part, stalls: &[stats::Sta
         aim.blocks_for_margins(&margins, pilots[0].len())
     });
     let by_stalls = u32::try_from(by_stalls.max().unwrap_or(0)).unwrap_or(u32::MAX);
-    by_spread.max(by_stalls.min(cap))
+    let for_reasons = if plan.schedule.why { WHY_BLOCKS.min(cap) } else { 0 };
+    by_spread.max(by_stalls.min(cap)).max(for_reasons)
 }
 
 /// What a variant's slices may not have shown of its stalls, as found after the last block.

@@ -30,6 +30,7 @@ mod run;
 mod running_variant;
 mod schedule;
 mod server_count;
+mod servers;
 mod slice_updates;
 mod stalls;
 mod stops;

@@ -5,8 +5,6 @@
 //! body varies), `closed` or `open` the measured slice including the
 //! drain. Together they are the whole session.
 
-use std::collections::BTreeSet;
-use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -15,9 +13,9 @@ use base::{CpuSet, Nanos, RunId, Seed, Timestamp};
 use drive::{
     EngineKind, Histogram, LearnedResponse, LiveCounts, LoopStart, Observation, Session, Slice,
 };
-use host::{Identity, ListenAddress, Listeners, Meter, Process};
+use host::{Identity, Meter};
 use ledger::Ledger;
-use profile::{ProfileError, ProfileStep, ProfiledStack, Profiler, ProfilerOptions, WatchedStack};
+use profile::{ProfileStep, ProfiledStack, Profiler, ProfilerOptions, WatchedStack};
 use record::{
     Block, BlockState, Fact, Life, Machine, Offer, Part, Run, RunKind, RunState, Severity, Trial,
     UncheckedInput, Variant,
@@ -29,6 +27,7 @@ use crate::analyse;
 use crate::error::ConductError;
 use crate::machine_activity::activity;
 use crate::server_count::{Counter, FinalCount};
+use crate::servers::servers_at;
 use crate::trial_sum::{Cost, TrialSum, empty};
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, Inspector, drift_of_slices};
 use crate::watch::{Event, RunRecorder, StackActivity, Watcher};
@@ -495,10 +494,7 @@ impl LoadInProgress<'_> {
 /// Samples the processes that listen at the target, and all that they have started or will; an error
 /// says why that is not possible.
 fn profiled(endpoint: &Endpoint, client: &CpuSet) -> Result<(Profiler, ProfiledStack), String> {
-    let servers = servers_at(endpoint);
-    if servers.is_empty() {
-        return Err(ProfileError::NoServer(endpoint.to_string()).to_string());
-    }
+    let processes = servers_at(endpoint).map_err(|error| error.to_string())?;
     let online = host::all_cpus().map_err(|error| error.to_string())?;
     let options = ProfilerOptions {
         sampled: online.clone(),
@@ -510,47 +506,11 @@ fn profiled(endpoint: &Endpoint, client: &CpuSet) -> Result<(Profiler, ProfiledS
     let watched = WatchedStack {
         stack: 0,
         guard: None,
-        processes: servers.into_iter().map(|pid| pid as u32).collect(),
+        processes,
         folders: std::env::current_dir().into_iter().collect(),
     };
     let stack = profiler.watch(watched);
     Ok((profiler, stack))
-}
-
-/// The processes that listen at a local address, and those that they have started.
-fn servers_at(endpoint: &Endpoint) -> BTreeSet<i32> {
-    let addresses: Vec<ListenAddress> = match endpoint {
-        Endpoint::Tcp { host, .. } | Endpoint::Udp { host, .. } if !is_local(host) => Vec::new(),
-        Endpoint::Tcp { port, .. } => vec![ListenAddress::Tcp(*port)],
-        Endpoint::Udp { port, .. } => vec![ListenAddress::Udp(*port)],
-        Endpoint::Abstract(name) => {
-            vec![ListenAddress::Unix(format!("@{}", String::from_utf8_lossy(name)).into())]
-        }
-        Endpoint::Unix(path)
-        | Endpoint::UnixDatagram(path)
-        | Endpoint::UnixSeqpacket(path)
-        | Endpoint::Socketpair(path) => {
-            let whole = path.canonicalize().ok();
-            std::iter::once(path.clone()).chain(whole).map(ListenAddress::Unix).collect()
-        }
-    };
-    let listeners = Listeners::read();
-    let all = Process::all().unwrap_or_default();
-    let listening = all.iter().map(|process| process.pid);
-    let listening = listening
-        .filter(|pid| listeners.of_process(*pid).any(|address| addresses.contains(address)));
-    let mut servers = BTreeSet::new();
-    for pid in listening {
-        servers.insert(pid);
-        servers.extend(Process::descendants(&all, pid));
-    }
-    servers
-}
-
-/// Whether a name or an address is one of this machine's, because one can listen there.
-fn is_local(host: &str) -> bool {
-    let addresses = (host, 0).to_socket_addrs().into_iter().flatten();
-    addresses.into_iter().any(|address| TcpListener::bind(address).is_ok())
 }
 
 /// Closes the connections; returns the number of requests completed on them.

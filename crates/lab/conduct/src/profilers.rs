@@ -8,10 +8,11 @@ use base::{CpuSet, Nanos};
 use far::Machine;
 use profile::{ProfileStep, ProfiledStack, Profiler, ProfilerOptions, WatchedStack};
 use record::Profile;
-use spec::Variant;
+use spec::{Endpoint, Variant};
 use stage::LiveStack;
 
 use crate::machines::{Machines, NearMachine, Site};
+use crate::servers::servers_at;
 use crate::wherever::Stack;
 
 /// Time of a CPU between two samples: 499 per second, which cost a server about 1% of its CPU time
@@ -30,6 +31,8 @@ struct SampledCpus {
     machine: Option<Arc<Machine>>,
     stacks: CpuSet,
     clients: CpuSet,
+    /// Whether stacks may run on other CPUs too.
+    all: bool,
 }
 
 impl Profilers {
@@ -49,6 +52,8 @@ impl Profilers {
                 let Ok(site) = Site::of(variant, part, near, machines) else { continue };
                 let name = site.stack.as_ref().map_or("", |machine| machine.name());
                 let cpus = by_machine.entry(name.to_owned()).or_default();
+                // A server that is running already may be anywhere.
+                cpus.all |= variant.stack.processes.is_empty();
                 let beside = variant.stack.processes.iter().any(|process| process.beside_client);
                 let beside = site.beside_cpus.iter().filter(|_| beside);
                 cpus.stacks.0.extend(site.stack_cpus.iter().chain(beside));
@@ -60,9 +65,9 @@ impl Profilers {
             return Ok(None);
         }
         let mut profilers = Profilers { near: None };
-        for SampledCpus { machine, stacks, clients } in by_machine.into_values() {
+        for SampledCpus { machine, stacks, clients, all } in by_machine.into_values() {
             let options = |online: CpuSet| ProfilerOptions {
-                sampled: if stacks.is_empty() { online.clone() } else { stacks.clone() },
+                sampled: if all || stacks.is_empty() { online.clone() } else { stacks.clone() },
                 readers: clients.iter().filter(|cpu| online.0.contains(cpu)).collect(),
                 online,
                 period: SAMPLE_PERIOD,
@@ -82,7 +87,7 @@ impl Profilers {
         Ok(Some(profilers))
     }
 
-    /// Samples a stack from now on.
+    /// Samples a stack from now on: of one without processes, the servers that listen at its target.
     ///
     /// # Errors
     /// If the connection to its machine is lost.
@@ -91,6 +96,7 @@ impl Profilers {
         index: usize,
         plan: &Variant,
         stack: &Stack,
+        target: &Endpoint,
     ) -> Result<Option<SampledStack>, far::FarError> {
         let mut folders: Vec<PathBuf> = plan.stack.working_dir.iter().cloned().collect();
         Ok(match (stack, &self.near) {
@@ -99,7 +105,13 @@ impl Profilers {
             }
             (Stack::Near(stack), Some(profiler)) => {
                 folders.extend(std::env::current_dir());
-                Some(SampledStack::Near(profiler.watch(watched(index as u32, folders, stack))))
+                let mut watched = watched(index as u32, folders, stack);
+                if plan.stack.processes.is_empty() {
+                    watched.guard = None;
+                    // Without any, it has no samples, which the report says.
+                    watched.processes = servers_at(target).unwrap_or_default();
+                }
+                Some(SampledStack::Near(profiler.watch(watched)))
             }
             (Stack::Near(_), None) => None,
         })
@@ -129,6 +141,14 @@ impl SampledStack {
         match self {
             SampledStack::Near(stack) => stack.step(step),
             SampledStack::Far(stack) => drop(stack.step(step)),
+        }
+    }
+
+    /// CPU time of its living threads, if it is here.
+    pub(crate) fn cpu(&self) -> Option<Nanos> {
+        match self {
+            SampledStack::Near(stack) => Some(stack.cpu()),
+            SampledStack::Far(_) => None,
         }
     }
 

@@ -144,13 +144,13 @@ impl RunningVariant {
                 other => break other?,
             }
         };
-        let profiled = match around.profilers {
-            Some(profilers) => profilers.watch(index, variant, &stack)?,
-            None => None,
-        };
         let counter = Counter::of(variant, &stack)?;
         let target = Target::parse(&stack.expand(&variant.target)?)
             .map_err(|error| StartError::Unfit(error.to_string()))?;
+        let profiled = match around.profilers {
+            Some(profilers) => profilers.watch(index, variant, &stack, target.endpoint())?,
+            None => None,
+        };
         let options = drive::Options {
             cpus: site.client_cpus.first().cloned().unwrap_or_default(),
             seed: seeds.draws.derive("arrivals", 0),
@@ -321,6 +321,9 @@ impl RunningVariant {
             if memory {
                 looks.peak_memory_bytes = stack.usage().ok().map(|usage| usage.peak_memory_bytes);
             }
+        }
+        if self.is_external {
+            looks.stack_cpu = self.profiled.as_ref().and_then(SampledStack::cpu);
         }
         for (machine, waiting) in machines.into_iter().zip(waiting) {
             let looked = waiting.looked()?;
@@ -515,11 +518,17 @@ fn with_environment(stack: &spec::Stack, extra: &[(String, String)]) -> spec::St
     stack
 }
 
-/// Makes CPython tell the names of its functions, from 3.12 on. Node would leave a log in its working
-/// directory.
+/// Options of every Java machine.
+const JAVA_OPTIONS: &str = "JAVA_TOOL_OPTIONS";
+
+/// Makes CPython tell the names of its functions, from 3.12 on, and Java keep the frame pointers by which
+/// its calls are followed. Node would leave a log in its working directory.
 fn name_generated_code(stack: &mut spec::Stack) {
     for process in &mut stack.processes {
         process.env.entry("PYTHONPERFSUPPORT".to_owned()).or_insert_with(|| "1".to_owned());
+        let inherited = || std::env::var(JAVA_OPTIONS).unwrap_or_default();
+        let options = process.env.entry(JAVA_OPTIONS.to_owned()).or_insert_with(inherited);
+        *options = format!("{options} -XX:+PreserveFramePointer").trim_start().to_owned();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which stack a process belongs to.
+//! Which stacks a process belongs to.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ pub(crate) struct Lineage {
     parents: HashMap<u32, u32>,
     /// The stack of a guard.
     guards: HashMap<u32, u32>,
-    /// The stack of a process that its guard did not start.
-    members: HashMap<u32, u32>,
+    /// The stacks of a process that no guard started; a server that was running already may be several.
+    members: HashMap<u32, Vec<u32>>,
 }
 
 /// How far up to look: a limit for chains that are no chains, because a number was used again.
@@ -37,26 +37,29 @@ impl Lineage {
 
     /// Notes that a process belongs to a stack, and what it starts.
     pub(crate) fn joined(&mut self, pid: u32, stack: u32) {
-        self.members.insert(pid, stack);
+        self.members.entry(pid).or_default().push(stack);
     }
 
     /// Forgets a stack.
     pub(crate) fn ended(&mut self, stack: u32) {
         self.guards.retain(|_, of| *of != stack);
-        self.members.retain(|_, of| *of != stack);
+        self.members.values_mut().for_each(|of| of.retain(|of| *of != stack));
+        self.members.retain(|_, of| !of.is_empty());
     }
 
-    /// The stack that a process belongs to; a guard belongs to none.
-    pub(crate) fn stack_of(&self, pid: u32) -> Option<u32> {
-        let of = |ancestor| self.guards.get(&ancestor).or(self.members.get(&ancestor)).copied();
-        self.members.get(&pid).copied().or_else(|| self.ancestors(pid).find_map(of))
+    /// Whether a process belongs to a stack; a guard belongs to none.
+    pub(crate) fn is_of(&self, pid: u32, stack: u32) -> bool {
+        let is_member = |pid| self.members.get(&pid).is_some_and(|of| of.contains(&stack));
+        let is_guard = |pid| self.guards.get(&pid) == Some(&stack);
+        is_member(pid)
+            || self.ancestors(pid).any(|ancestor| is_guard(ancestor) || is_member(ancestor))
     }
 
     /// The processes of a stack, as far as they are known.
     pub(crate) fn processes_of(&self, stack: u32) -> impl Iterator<Item = u32> + '_ {
         let started = self.parents.keys().filter(|pid| !self.members.contains_key(pid));
         let all = started.chain(self.members.keys()).copied();
-        all.filter(move |pid| self.stack_of(*pid) == Some(stack))
+        all.filter(move |pid| self.is_of(*pid, stack))
     }
 
     /// Who started a process, who started that, and so on.
@@ -78,12 +81,13 @@ mod tests {
             lineage.forked(pid, parent);
         }
         lineage.guarded(10, 0);
-        assert_eq!([11, 12, 13].map(|pid| lineage.stack_of(pid)), [Some(0); 3]);
-        assert_eq!([10, 20, 99].map(|pid| lineage.stack_of(pid)), [None; 3]);
+        assert_eq!([11, 12, 13].map(|pid| lineage.is_of(pid, 0)), [true; 3]);
+        assert_eq!([10, 20, 99].map(|pid| lineage.is_of(pid, 0)), [false; 3]);
+        assert!(!lineage.is_of(11, 1));
         lineage.forked(13, 20);
-        assert_eq!(lineage.stack_of(13), None, "the number was used again");
+        assert!(!lineage.is_of(13, 0), "the number was used again");
         lineage.ended(0);
-        assert_eq!(lineage.stack_of(11), None);
+        assert!(!lineage.is_of(11, 0));
     }
 
     #[test]
@@ -93,14 +97,16 @@ mod tests {
         lineage.joined(30, 0);
         lineage.forked(31, 30);
         lineage.joined(40, 0);
-        assert_eq!([30, 31, 40].map(|pid| lineage.stack_of(pid)), [Some(0); 3]);
+        lineage.joined(40, 1);
+        assert_eq!([30, 31, 40].map(|pid| lineage.is_of(pid, 0)), [true; 3]);
+        assert!(lineage.is_of(40, 1), "a server that is two stacks");
         let mut all: Vec<u32> = lineage.processes_of(0).collect();
         all.sort_unstable();
         assert_eq!(all, [30, 31, 40]);
-        lineage.forked(40, 1);
-        assert_eq!(lineage.stack_of(40), None, "the number was used again");
         lineage.ended(0);
-        assert_eq!(lineage.stack_of(30), None);
+        assert!(!lineage.is_of(30, 0) && lineage.is_of(40, 1));
+        lineage.forked(40, 1);
+        assert!(!lineage.is_of(40, 1), "the number was used again");
     }
 
     #[test]
@@ -108,6 +114,6 @@ mod tests {
         let mut lineage = Lineage::default();
         lineage.forked(5, 6);
         lineage.forked(6, 5);
-        assert_eq!(lineage.stack_of(5), None);
+        assert!(!lineage.is_of(5, 0));
     }
 }

@@ -101,6 +101,12 @@ impl ProcessMaps {
     }
 }
 
+/// Whether a file is CPython.
+pub(crate) fn is_cpython(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("python3") || name.starts_with("libpython3")
+}
+
 /// Where a process has executable memory that is mapped from no file: code that it generated.
 pub(crate) fn generated(pid: u32) -> Vec<(u64, u64)> {
     let Ok(maps) = MemoryMaps::from_file(format!("/proc/{pid}/maps")) else { return Vec::new() };

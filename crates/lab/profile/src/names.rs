@@ -9,7 +9,7 @@ use object::{Object as _, ObjectSymbol as _};
 use record::Function;
 
 use crate::chain::Chain;
-use crate::maps::{FileId, Mapping, ProcessMaps, VDSO, vdso};
+use crate::maps::{FileId, Mapping, ProcessMaps, VDSO, is_cpython, vdso};
 use crate::perf_map::{PYTHON, PerfMap};
 
 /// The names found so far. Starts of the same program share them, because they are kept by place in a
@@ -35,12 +35,12 @@ impl ProcessNames {
     /// Reads what is mapped by a process that lives.
     pub(crate) fn of(pid: u32, ancestors: &[u32], folders: &[PathBuf]) -> ProcessNames {
         let with_ancestors = std::iter::once(pid).chain(ancestors.iter().copied());
-        ProcessNames {
-            pid,
-            maps: ProcessMaps::of(pid),
-            generated: with_ancestors.map(PerfMap::of).collect(),
-            folders: folders.to_vec(),
-        }
+        let maps = ProcessMaps::of(pid);
+        let generated = match &maps.program {
+            Some(program) if file_name(program) == "java" => vec![PerfMap::of_java(pid, program)],
+            _ => with_ancestors.map(PerfMap::of).collect(),
+        };
+        ProcessNames { pid, maps, generated, folders: folders.to_vec() }
     }
 
     /// For an idle CPU, which executes only the kernel.
@@ -106,7 +106,7 @@ impl Names {
         for address in inside_calls(&chain.user) {
             match process.maps.find(address) {
                 // An interpreter's own functions are what its language's functions do.
-                Some(mapping) if has_python && is_interpreter(&mapping.path) => {}
+                Some(mapping) if has_python && is_cpython(&mapping.path) => {}
                 Some(mapping) => inner_first.push(self.of_file(address, mapping, process)),
                 None => inner_first.push(match process.generated_name(address) {
                     Some(name) => of_generated(name, &process.folders),
@@ -207,12 +207,6 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Whether a file is CPython.
-fn is_interpreter(path: &Path) -> bool {
-    let name = file_name(path);
-    name.starts_with("python3") || name.starts_with("libpython3")
-}
-
 /// The code of a process that is in no file and has no name.
 fn unnamed(process: &ProcessNames) -> Function {
     let module = match (&process.maps.program, process.maps.is_empty()) {
@@ -225,7 +219,7 @@ fn unnamed(process: &ProcessNames) -> Function {
 
 /// A function from its name in a map of generated code.
 ///
-/// CPython writes `py::NAME:FILE`, V8 `LazyCompile:*NAME FILE:LINE:COLUMN` or `JS:~NAME FILE…` with a
+/// CPython writes `py::NAME:FILE`, Java signatures (`int app.Server.handle(byte[])`), V8 `LazyCompile:*NAME FILE:LINE:COLUMN` or `JS:~NAME FILE…` with a
 /// mark for how it was compiled (`~` not, `^` fast, `+` better, `*` best).
 fn of_generated(name: &str, folders: &[PathBuf]) -> Function {
     let function = |name: &str, module: &str| Function {

@@ -1,10 +1,15 @@
 //! The names of generated code: `/tmp/perf-PID.map`.
 //!
-//! CPython 3.12 and later write it with `-X perf`, Node with `--perf-basic-prof`, the JVM when told to.
+//! CPython 3.12 and later write it with `-X perf`, Node with `--perf-basic-prof`, the JVM when asked to.
 //! Each line is a start and a length in hexadecimal digits and a name (Linux,
 //! tools/perf/Documentation/jit-interface.txt).
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a Java machine may take to write its map.
+const JAVA_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How the names of Python functions begin.
 pub(crate) const PYTHON: &str = "py::";
@@ -28,6 +33,37 @@ impl PerfMap {
     /// That of a process, as it is seen from here. Empty if there is none.
     pub(crate) fn of(pid: u32) -> PerfMap {
         PerfMap::parse(&std::fs::read_to_string(file(pid)).unwrap_or_default())
+    }
+
+    /// That of a Java machine of version 17 or later, which writes it when its `jcmd` asks for it. Empty
+    /// if there is none, or if it does not answer in time.
+    pub(crate) fn of_java(pid: u32, program: &Path) -> PerfMap {
+        let own = program.with_file_name("jcmd");
+        let jcmd = if own.exists() { own } else { PathBuf::from("jcmd") };
+        let (was_there, file) = (file(pid).exists(), file(pid));
+        let asked = Command::new(jcmd)
+            .args([&pid.to_string(), "Compiler.perfmap"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(mut asked) = asked else { return PerfMap::default() };
+        let asked_at = Instant::now();
+        while matches!(asked.try_wait(), Ok(None)) {
+            if asked_at.elapsed() > JAVA_PATIENCE {
+                // It may have ended by now.
+                let _ = asked.kill();
+                let _ = asked.wait();
+                return PerfMap::default();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let map = PerfMap::of(pid);
+        if !was_there {
+            // It may not have written any.
+            let _ = std::fs::remove_file(file);
+        }
+        map
     }
 
     fn parse(text: &str) -> PerfMap {

@@ -208,7 +208,7 @@ impl ProfiledStack {
         let mut inner = lock(&self.inner);
         let Some((stack, mut tracer)) = inner.tracer.take() else { return };
         inner.read();
-        let calls = tracer.count(|pid| inner.lineage.stack_of(pid) == Some(stack));
+        let calls = tracer.count(|pid| inner.lineage.is_of(pid, stack));
         if let Some(calls) = calls.filter(|_| requests > 0) {
             inner.system_calls.insert(stack, SystemCalls { requests, calls });
         }
@@ -306,7 +306,7 @@ impl Inner {
         }
         if pid == IDLE {
             *self.slice.idle.entry(Chain { kernel, user: Vec::new() }).or_default() += 1;
-        } else if self.lineage.stack_of(pid) == Some(loaded) {
+        } else if self.lineage.is_of(pid, loaded) {
             let generated = self.generated.get(&pid).map_or(&[][..], Vec::as_slice);
             let calls = |registers| self.unwinder.calls(pid, registers, &stack, generated);
             let user = registers.map(calls).unwrap_or_default();
@@ -316,7 +316,7 @@ impl Inner {
 
     /// Adds a process to a stack to which it does not belong by its descent.
     fn join(&mut self, pid: u32, stack: u32) {
-        if self.lineage.stack_of(pid) == Some(stack) {
+        if self.lineage.is_of(pid, stack) {
             return;
         }
         self.lineage.joined(pid, stack);
@@ -331,7 +331,7 @@ impl Inner {
     /// processes left which had ended earlier; the guard removes those of the others.
     fn forget(&mut self, stack: u32) {
         let is_ours = self.watched.remove(&stack).is_some_and(|watched| watched.guard.is_some());
-        let theirs = |pid: &u32| self.lineage.stack_of(*pid) == Some(stack);
+        let theirs = |pid: &u32| self.lineage.is_of(*pid, stack);
         let ended: Vec<u32> = self.generated.keys().copied().filter(theirs).collect();
         for pid in ended {
             if is_ours {

@@ -3,7 +3,8 @@
 //! Most programs are compiled without frame pointers, so the kernel cannot follow their calls. But they
 //! say how to leave each of their functions (the section `.eh_frame`, for exceptions), which `framehop`
 //! follows through a copy of the stack. CPython calls every Python function through a piece of code that
-//! it generates for it, if it is asked to (`-X perf`); so its return address is on the stack too.
+//! it generates for it, if it is asked to (`-X perf`); so its return address is on the stack too. Other
+//! generated code, such as Java's and Node's, is left by its frame pointers, if it keeps them.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use object::{Object as _, ObjectSection as _, ObjectSegment as _};
 
-use crate::maps::{FileId, Mapping, ProcessMaps, VDSO, vdso};
+use crate::maps::{FileId, Mapping, ProcessMaps, VDSO, is_cpython, vdso};
 
 /// Bytes of a page, of the smallest that there are.
 const PAGE: u64 = 4096;
@@ -151,6 +152,8 @@ impl Sections {
 struct Process {
     unwinder: native::Unwinder<Arc<[u8]>>,
     maps: ProcessMaps,
+    /// Whether the code that it generates is CPython's.
+    is_python: bool,
     /// Pages that were looked for: what is in none of its files is not looked for again.
     unknown: HashSet<u64>,
 }
@@ -185,7 +188,7 @@ impl Unwinder {
                 process.unknown.insert(page);
             }
         }
-        let Some(Process { unwinder, maps, .. }) = self.processes.get(&pid) else {
+        let Some(Process { unwinder, maps, is_python, .. }) = self.processes.get(&pid) else {
             return vec![registers.instruction];
         };
         let is_code = |address: u64| maps.find(address).is_some() || is_generated(address);
@@ -199,7 +202,7 @@ impl Unwinder {
         let mut address = framehop::FrameAddress::from_instruction_pointer(registers.instruction);
         while calls.len() < DEPTH_MAX {
             let within = address.address();
-            let left = match is_generated(within) && address.is_return_address() {
+            let left = match *is_python && is_generated(within) && address.is_return_address() {
                 true => leave_trampoline(&mut regs, &mut read, &is_code),
                 false => None,
             };
@@ -248,7 +251,8 @@ impl Unwinder {
         }
         let known = self.processes.remove(&pid);
         let unknown = known.map(|process| process.unknown).unwrap_or_default();
-        self.processes.insert(pid, Process { unwinder, maps, unknown });
+        let is_python = maps.all().any(|mapping| is_cpython(&mapping.path));
+        self.processes.insert(pid, Process { unwinder, maps, is_python, unknown });
     }
 }
 

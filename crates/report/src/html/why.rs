@@ -41,7 +41,10 @@ fn one(part: &Part, why: &Why) -> Markup {
     let body = html! {
         p { (sentence(&why::sentence(part, why))) }
         (tables::table(head(why::FUNCTION, &heads), rows))
-        (note(html! { (why::legend(why)) " " (sentence(&why::method(why))) " " (sentence(&why::agreement(why))) }))
+        (note(html! {
+            (why::legend(why)) " " (sentence(&why::method(why))) " " (sentence(&why::agreement(why)))
+            @for hint in why::hints(why) { " " (sentence(&hint)) }
+        }))
         (waits(part, why))
         (system_calls(why))
         (kernel_functions(why, unit, &heads))

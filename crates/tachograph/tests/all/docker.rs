@@ -141,8 +141,9 @@ fn every_way_into_a_container_is_measured_counted_and_cleared_away() {
         &place,
         "",
         r#"
-        "$TACHOGRAPH" run "$EXPERIMENT" --quick --max-time 1s --quiet --json > run.json
+        "$TACHOGRAPH" run "$EXPERIMENT" --why --quick --max-time 1s --quiet --json > run.json
         echo "status $?"
+        "$TACHOGRAPH" report last --folded folded > /dev/null
         look
         "#,
     );
@@ -165,6 +166,14 @@ fn every_way_into_a_container_is_measured_counted_and_cleared_away() {
         for trial in variant["trials"].as_array().unwrap() {
             assert!(trial["stack_cpu_ns"].as_u64().unwrap() > 0, "{trial}");
         }
+    }
+    // The processes of the containers were sampled, also the one that forwards a port.
+    for way in all {
+        let folded = std::fs::read_to_string(place.path(&format!("folded/all-{way}.folded")));
+        let folded = folded.unwrap_or_else(|error| panic!("{way}: {error}\n{}", ended.err));
+        let has = |program: &str| folded.lines().any(|line| line.starts_with(program));
+        assert!(has("tachograph [process];"), "{way}: {folded}");
+        assert!(way != "forwarded" || has("docker-proxy [process];"), "{folded}");
     }
     ended.prints("[]\n[]\n");
     assert_eq!(place.leftovers(), Vec::<std::path::PathBuf>::new());

@@ -1,10 +1,10 @@
-//! `--why`: which functions make the difference in CPU time.
+//! `--why`: which functions make the difference in CPU time, and what it is needed for.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Place, TACHOGRAPH, assert_valid};
+use crate::support::{Place, Server, TACHOGRAPH, assert_valid};
 
 /// Compares a server with one that computes three times as long for each request, in two blocks,
 /// however long they take.
@@ -79,6 +79,26 @@ fn the_rows_add_up_to_what_was_sampled_and_that_to_what_was_counted() {
     let name = format!("folded/{}-long.folded", json["parts"][0]["name"].as_str().unwrap());
     let folded = std::fs::read_to_string(place.path(&name)).unwrap();
     assert!(folded.lines().any(|line| line.contains("burn")), "{folded}");
+    assert!(place.leftovers().is_empty());
+}
+
+#[test]
+fn what_a_running_server_needs_its_time_for_adds_up() {
+    assert!(is_permitted(), "this test needs root, or kernel.perf_event_paranoid at 0");
+    let place = Place::new();
+    let (_server, url) = Server::http(&["--burn", "300us"]);
+    let json = place.run(&["load", "--why", "-d", "2s", "--json", &url]).json();
+    assert_valid("load-2.json", &json);
+    let [why] = json["why"].as_array().unwrap().as_slice() else { panic!("{json:#}") };
+    assert!(why["baseline"].is_null());
+    let (own, counted) = (&why["own"]["variant_ns"], &why["counted"]["variant_ns"]);
+    let (own, counted) = (number(own), number(counted));
+    assert!((own / counted - 1.0).abs() < 0.2, "{own} sampled, {counted} counted");
+    let rows = why["functions"].as_array().unwrap().iter();
+    let rows: f64 = rows.map(|row| number(&row["own"]["variant_ns"])).sum();
+    let sum = rows + number(&why["others"]["variant_ns"]);
+    assert!((sum / own - 1.0).abs() < 1e-9, "{sum} of {own}");
+    place.run(&["report"]).prints("CPU time: ").prints("burn").prints("counted by the kernel");
     assert!(place.leftovers().is_empty());
 }
 
