@@ -238,7 +238,19 @@ fn of_generated(name: &str, folders: &[PathBuf]) -> Function {
         let name = if name.is_empty() { "(anonymous)" } else { name };
         return function(name, file);
     }
-    function(name, "generated code")
+    match java_method(name) {
+        Some((package, method)) => function(method, package),
+        None => function(name, "generated code"),
+    }
+}
+
+/// Package and method of a Java signature such as `byte[] com.example.App.handle(int, long)`.
+fn java_method(signature: &str) -> Option<(&str, &str)> {
+    let (before, _) = signature.strip_suffix(')')?.split_once('(')?;
+    let (_, path) = before.split_once(' ')?;
+    let (class, _) = path.rsplit_once('.')?;
+    let package = class.rsplit_once('.').map_or("", |(package, _)| package);
+    Some((package, path[package.len()..].trim_start_matches('.')))
 }
 
 /// A source file's name without what differs between starts, revisions and machines.
@@ -273,6 +285,8 @@ mod tests {
             ("LazyCompile:*serve /srv/head/app.js:3:1", "serve", "app.js"),
             ("JS:~ /srv/app.js:1:1", "(anonymous)", "/srv/app.js"),
             ("JS:+read file:///srv/app.js:1:1", "read", "///srv/app.js"),
+            ("byte[] com.example.App$1.handle(int, long)", "App$1.handle", "com.example"),
+            ("Interpreter", "Interpreter", "generated code"),
             ("Lcom/example/App;::run", "Lcom/example/App;::run", "generated code"),
         ] {
             let function = of_generated(text, &folders);
