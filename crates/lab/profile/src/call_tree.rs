@@ -1,6 +1,7 @@
 //! Adds up named stacks to a tree of calls.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use base::Nanos;
 use record::{Call, Function, Profile};
@@ -10,6 +11,9 @@ use record::{Call, Function, Profile};
 pub(crate) struct CallTree {
     functions: Vec<Function>,
     numbers: HashMap<Function, u32>,
+    /// The numbers of functions that were seen already, by where they are in memory: their names are
+    /// long, and most stacks consist of the same ones. They are kept, so that the places stay theirs.
+    seen: HashMap<usize, (Arc<Function>, u32)>,
     calls: Vec<Call>,
     /// The call of a function by a caller.
     places: HashMap<(Option<u32>, u32), u32>,
@@ -17,7 +21,7 @@ pub(crate) struct CallTree {
 
 impl CallTree {
     /// Adds `samples` of a stack, whose outermost function comes first.
-    pub(crate) fn add(&mut self, stack: &[Function], samples: u64) {
+    pub(crate) fn add(&mut self, stack: &[Arc<Function>], samples: u64) {
         let mut caller = None;
         for function in stack {
             let function = self.number(function);
@@ -33,13 +37,17 @@ impl CallTree {
         }
     }
 
-    fn number(&mut self, function: &Function) -> u32 {
-        if let Some(number) = self.numbers.get(function) {
+    fn number(&mut self, function: &Arc<Function>) -> u32 {
+        let place = Arc::as_ptr(function) as usize;
+        if let Some((_, number)) = self.seen.get(&place) {
             return *number;
         }
-        let number = self.functions.len() as u32;
-        self.functions.push(function.clone());
-        self.numbers.insert(function.clone(), number);
+        let next = self.functions.len() as u32;
+        let number = *self.numbers.entry(Function::clone(function)).or_insert(next);
+        if number == next {
+            self.functions.push(Function::clone(function));
+        }
+        self.seen.insert(place, (Arc::clone(function), number));
         number
     }
 
@@ -61,8 +69,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn named(name: u8) -> Function {
-        Function { name: Some(name.to_string()), module: String::new(), is_program: false }
+    fn named(name: u8) -> Arc<Function> {
+        let name = Some(name.to_string());
+        Arc::new(Function { name, module: String::new(), is_program: false })
     }
 
     proptest! {
@@ -72,7 +81,7 @@ mod tests {
         ) {
             let mut tree = CallTree::default();
             for (stack, samples) in &stacks {
-                let stack: Vec<Function> = stack.iter().map(|name| named(*name)).collect();
+                let stack: Vec<Arc<Function>> = stack.iter().map(|name| named(*name)).collect();
                 tree.add(&stack, *samples);
             }
             let profile = tree.finish(Nanos(7), 0, 0);

@@ -85,9 +85,10 @@ impl ProcessMaps {
         }
     }
 
-    /// The mapping that an address lies in.
+    /// The mapping that an address lies in. The kernel lists them in ascending order (proc_pid_maps(5)).
     pub(crate) fn find(&self, address: u64) -> Option<&Mapping> {
-        self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))
+        let after = self.mappings.partition_point(|mapping| mapping.start <= address);
+        self.mappings[..after].last().filter(|mapping| address < mapping.end)
     }
 
     /// All of them.

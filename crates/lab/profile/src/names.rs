@@ -1,7 +1,9 @@
 //! The names of functions.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolizer};
@@ -16,7 +18,7 @@ use crate::perf_map::{PYTHON, PerfMap};
 /// file.
 #[derive(Default)]
 pub(crate) struct Names {
-    in_kernel: HashMap<u64, Option<String>>,
+    in_kernel: HashMap<u64, Arc<Function>>,
     in_files: HashMap<(FileId, u64), Option<String>>,
 }
 
@@ -29,6 +31,27 @@ pub(crate) struct ProcessNames {
     generated: Vec<PerfMap>,
     /// Folders that are left out of the names of files, because they differ between starts.
     folders: Vec<PathBuf>,
+    /// What was named so far.
+    known: RefCell<HashMap<u64, NamedAddress>>,
+    /// The process, as the caller of its outermost functions.
+    itself: OnceCell<Arc<Function>>,
+}
+
+/// The function at an address of a program.
+#[derive(Clone)]
+struct NamedAddress {
+    function: Arc<Function>,
+    language: Language,
+}
+
+/// What a function is written in, as far as it matters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Language {
+    /// Code that CPython generated for a function.
+    Python,
+    /// CPython itself.
+    Interpreter,
+    Other,
 }
 
 impl ProcessNames {
@@ -40,19 +63,36 @@ impl ProcessNames {
             Some(program) if file_name(program) == "java" => vec![PerfMap::of_java(pid, program)],
             _ => with_ancestors.map(PerfMap::of).collect(),
         };
-        ProcessNames { pid, maps, generated, folders: folders.to_vec() }
+        ProcessNames {
+            pid,
+            maps,
+            generated,
+            folders: folders.to_vec(),
+            known: RefCell::default(),
+            itself: OnceCell::new(),
+        }
     }
 
     /// For an idle CPU, which executes only the kernel.
     pub(crate) fn idle() -> ProcessNames {
         let maps = ProcessMaps::default();
-        ProcessNames { pid: 0, maps, generated: Vec::new(), folders: Vec::new() }
+        ProcessNames {
+            pid: 0,
+            maps,
+            generated: Vec::new(),
+            folders: Vec::new(),
+            known: RefCell::default(),
+            itself: OnceCell::new(),
+        }
     }
 
     /// The process, as the caller of its outermost functions.
-    pub(crate) fn itself(&self) -> Function {
-        let Function { module, .. } = unnamed(self);
-        Function { name: Some(module), module: Function::PROCESS.to_owned(), is_program: true }
+    pub(crate) fn itself(&self) -> Arc<Function> {
+        let itself = || {
+            let name = Some(unnamed(self).module);
+            Arc::new(Function { name, module: Function::PROCESS.to_owned(), is_program: true })
+        };
+        Arc::clone(self.itself.get_or_init(itself))
     }
 
     fn generated_name(&self, address: u64) -> Option<&str> {
@@ -69,10 +109,12 @@ impl Names {
     ) {
         let mut in_kernel: BTreeSet<u64> = BTreeSet::new();
         let mut in_files: BTreeMap<FileId, (PathBuf, BTreeSet<u64>)> = BTreeMap::new();
+        let mut seen: HashSet<(u32, u64)> = HashSet::new();
         for (chain, process) in chains {
             let unknown = |address: &u64| !self.in_kernel.contains_key(address);
             in_kernel.extend(inside_calls(&chain.kernel).filter(unknown));
-            for address in inside_calls(&chain.user) {
+            let is_new = |address: &u64| seen.insert((process.pid, *address));
+            for address in inside_calls(&chain.user).filter(is_new) {
                 let Some(mapping) = process.maps.find(address) else { continue };
                 let place = (mapping.file, mapping.offset_of(address));
                 if !self.in_files.contains_key(&place) {
@@ -85,7 +127,8 @@ impl Names {
             let addresses: Vec<u64> = in_kernel.into_iter().collect();
             let source = Source::Kernel(Kernel::default());
             let names = look_up(&source, Input::AbsAddr(&addresses));
-            self.in_kernel.extend(addresses.into_iter().zip(names));
+            let functions = names.into_iter().map(|name| Arc::new(of_kernel(name)));
+            self.in_kernel.extend(addresses.into_iter().zip(functions));
         }
         for (file, (path, offsets)) in in_files {
             let offsets: Vec<u64> = offsets.into_iter().collect();
@@ -96,34 +139,45 @@ impl Names {
     }
 
     /// The functions of a chain, the outermost first.
-    pub(crate) fn functions(&self, chain: &Chain, process: &ProcessNames) -> Vec<Function> {
-        let mut inner_first: Vec<Function> =
-            inside_calls(&chain.kernel).map(|address| self.of_kernel(address)).collect();
-        let is_python = |address: u64| {
-            process.generated_name(address).is_some_and(|name| name.starts_with(PYTHON))
-        };
-        let has_python = inside_calls(&chain.user).any(is_python);
-        for address in inside_calls(&chain.user) {
-            match process.maps.find(address) {
-                // An interpreter's own functions are what its language's functions do.
-                Some(mapping) if has_python && is_cpython(&mapping.path) => {}
-                Some(mapping) => inner_first.push(self.of_file(address, mapping, process)),
-                None => inner_first.push(match process.generated_name(address) {
-                    Some(name) => of_generated(name, &process.folders),
-                    None => unnamed(process),
-                }),
-            }
-        }
+    pub(crate) fn functions(&self, chain: &Chain, process: &ProcessNames) -> Vec<Arc<Function>> {
+        let in_kernel = inside_calls(&chain.kernel).map(|address| self.in_kernel.get(&address));
+        let mut inner_first: Vec<Arc<Function>> = in_kernel
+            .map(|known| known.cloned().unwrap_or_else(|| Arc::new(of_kernel(None))))
+            .collect();
+        let of_program: Vec<NamedAddress> =
+            inside_calls(&chain.user).map(|address| self.named(address, process)).collect();
+        let has_python = of_program.iter().any(|named| named.language == Language::Python);
+        // An interpreter's own functions are what its language's functions do.
+        let is_told = |named: &NamedAddress| !has_python || named.language != Language::Interpreter;
+        let told = of_program.into_iter().filter(is_told);
+        inner_first.extend(told.map(|named| named.function));
         if inner_first.is_empty() {
-            inner_first.push(unnamed(process));
+            inner_first.push(Arc::new(unnamed(process)));
         }
         inner_first.reverse();
         inner_first
     }
 
-    fn of_kernel(&self, address: u64) -> Function {
-        let name = self.in_kernel.get(&address).cloned().flatten();
-        Function { name, module: Function::KERNEL.to_owned(), is_program: false }
+    fn named(&self, address: u64, process: &ProcessNames) -> NamedAddress {
+        if let Some(named) = process.known.borrow().get(&address) {
+            return named.clone();
+        }
+        let (function, language) = match process.maps.find(address) {
+            Some(mapping) if is_cpython(&mapping.path) => {
+                (self.of_file(address, mapping, process), Language::Interpreter)
+            }
+            Some(mapping) => (self.of_file(address, mapping, process), Language::Other),
+            None => match process.generated_name(address) {
+                Some(name) if name.starts_with(PYTHON) => {
+                    (of_generated(name, &process.folders), Language::Python)
+                }
+                Some(name) => (of_generated(name, &process.folders), Language::Other),
+                None => (unnamed(process), Language::Other),
+            },
+        };
+        let named = NamedAddress { function: Arc::new(function), language };
+        process.known.borrow_mut().insert(address, named.clone());
+        named
     }
 
     fn of_file(&self, address: u64, mapping: &Mapping, process: &ProcessNames) -> Function {
@@ -132,6 +186,10 @@ impl Names {
         let is_program = Some(&mapping.path) == process.maps.program.as_ref();
         Function { name, module: file_name(&mapping.path), is_program }
     }
+}
+
+fn of_kernel(name: Option<String>) -> Function {
+    Function { name, module: Function::KERNEL.to_owned(), is_program: false }
 }
 
 /// Addresses that lie in the calls of a chain: all but the first are those to return to, which may be

@@ -395,7 +395,7 @@ impl Inner {
                 tree.add(&functions, *count);
             }
             let interrupts = samples.idle.iter().filter(|(chain, _)| {
-                self.names.functions(chain, &idle).iter().any(record::Function::is_interrupt)
+                self.names.functions(chain, &idle).iter().any(|function| function.is_interrupt())
             });
             let interrupts = interrupts.map(|(_, count)| count).sum();
             let mut profile = tree.finish(self.period, interrupts, samples.lost);
