@@ -33,7 +33,7 @@ fn one(part: &Part, why: &Why) -> Markup {
     let rows = html! {
         @for row in why::rows(why) {
             tr.sum[row.is_sum] {
-                td.name.long { (row.name) @if !row.module.is_empty() { small { (row.module) } } }
+                td.name.function { (row.name) @if !row.module.is_empty() { small { (row.module) } } }
                 @for cell in &row.cells { td { (cell) } }
             }
         }
@@ -70,7 +70,7 @@ fn system_calls(why: &Why) -> Markup {
     let rows = html! {
         @for call in calls.iter().take(16) {
             tr {
-                td.name.long { (call.name) }
+                td.name.function { (call.name) }
                 @if is_counted { td { (call.calls.as_deref().unwrap_or_default()) } }
                 td { (call.time) }
             }
@@ -92,7 +92,7 @@ fn kernel_functions(why: &Why, unit: CostUnit, heads: &[String]) -> Markup {
     let rows = html! {
         @for row in why.kernel_functions.iter().take(16) {
             tr {
-                td.name.long { (why::name(&row.function)) }
+                td.name.function { (why::name(&row.function)) }
                 @for cell in unit.cells(why, &row.own, Some(&row.with_callees)) { td { (cell) } }
             }
         }
@@ -113,7 +113,7 @@ fn groups(why: &Why, unit: CostUnit, heads: &[String]) -> Markup {
     let rows = html! {
         @for group in groups.iter().take(16) {
             tr {
-                td.name.long { (group.name) }
+                td.name.function { (group.name) }
                 @for cell in &unit.cells(why, &group.own, None)[..heads.len()] { td { (cell) } }
             }
         }
