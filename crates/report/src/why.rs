@@ -349,7 +349,7 @@ pub(crate) fn hints(why: &Why) -> Vec<String> {
                     .to_owned()
             }
             module => format!(
-                "{module} does not name its functions: install its debug symbols (in Debian a package \
+                "functions of {module} have no names here: install its debug symbols (in Debian a package \
                  that ends in -dbgsym), or do not strip it"
             ),
         });

@@ -128,6 +128,6 @@ fn what_has_no_name_comes_with_a_hint() {
     let hints = hints(&unnamed);
     assert_eq!(hints.len(), 3, "{hints:?}");
     assert!(hints[0].contains("Python 3.12"));
-    assert!(hints[1].starts_with("app does not name its functions: install its debug symbols"));
+    assert!(hints[1].starts_with("functions of app have no names here: install its debug symbols"));
     assert!(hints[2].contains("kernel.kptr_restrict"));
 }

@@ -360,6 +360,7 @@ impl LoadInProgress<'_> {
         }
         part.blocks.push(block);
         part.findings = self.inspector.findings;
+        part.findings.extend(why::profile_differs(part));
         analyse::add_up_ledgers(part);
         recorder.part_done(run, 0, &run.parts[0]).map_err(ConductError::Record)?;
         Ok(seen)
@@ -378,7 +379,7 @@ impl LoadInProgress<'_> {
         let (before, cpu_before) = (now(), cpu());
         let started = base::timestamp_now();
         let seen = session.run(slice)?;
-        // Threads that ended took theirs with them.
+        // Processes that ended took theirs with them.
         let rise = |(a, b): (Nanos, Nanos)| Some(Nanos(b.0.checked_sub(a.0)?));
         let cost = Cost {
             stack_cpu: cpu_before.zip(cpu()).and_then(rise),

@@ -1,7 +1,12 @@
 //! What threads computed and waited, from /proc.
 
 use base::Nanos;
+use procfs_core::FromRead;
+use procfs_core::process::Stat;
 use record::Waits;
+
+/// The unit of times in /proc/PID/stat, on all of Linux's platforms today (`USER_HZ`).
+const TICK: Nanos = Nanos::from_millis(10);
 
 /// The sum over all threads of these processes since they began. Threads that have ended are missing.
 ///
@@ -25,16 +30,22 @@ pub(crate) fn waits(pids: impl IntoIterator<Item = u32>) -> Waits {
     sum
 }
 
-/// The CPU time of all threads of these processes since they began, without threads that have ended:
-/// the first number of schedstat.
+/// The CPU time of these processes since they began, without processes that have ended.
+///
+/// The first number of schedstat is a thread's, exactly; /proc/PID/stat also has that of threads which
+/// have ended, in hundredths of a second (proc_pid_stat(5)). Neither can be too much.
 pub(crate) fn cpu(pids: impl IntoIterator<Item = u32>) -> Nanos {
     let of_thread = |thread: std::fs::DirEntry| -> Option<u64> {
         let numbers = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
         numbers.split_whitespace().next()?.parse().ok()
     };
-    let of_process = |pid: u32| std::fs::read_dir(format!("/proc/{pid}/task")).ok();
-    let threads = pids.into_iter().filter_map(of_process).flatten().flatten();
-    Nanos(threads.filter_map(of_thread).sum())
+    let of_process = |pid: u32| -> Option<Nanos> {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+        let living = Nanos(threads.flatten().filter_map(of_thread).sum());
+        let stat = Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
+        Some(living.max(TICK * (stat.utime + stat.stime)))
+    };
+    pids.into_iter().filter_map(of_process).fold(Nanos::ZERO, |sum, of| sum + of)
 }
 
 fn field(status: &str, name: &str) -> u64 {
