@@ -122,15 +122,7 @@ impl CostUnit {
 
     /// A cost with its interval: `41.0 (37.2 to 44.9)`.
     fn range(self, estimate: &Estimate) -> String {
-        match estimate.low.is_finite() && estimate.high.is_finite() {
-            true => format!(
-                "{} ({} to {})",
-                self.number(estimate.value),
-                self.number(estimate.low),
-                self.number(estimate.high)
-            ),
-            false => self.number(estimate.value),
-        }
+        with_interval(estimate, |ns| self.number(ns))
     }
 
     /// The figures of a row.
@@ -156,15 +148,16 @@ impl CostUnit {
 
     /// A difference with its interval: `+41.0 (+37.2 to +44.9)`.
     pub(crate) fn interval(self, estimate: &Estimate) -> String {
-        match estimate.low.is_finite() && estimate.high.is_finite() {
-            true => format!(
-                "{} ({} to {})",
-                self.signed(estimate.value),
-                self.signed(estimate.low),
-                self.signed(estimate.high)
-            ),
-            false => self.signed(estimate.value),
-        }
+        with_interval(estimate, |ns| self.signed(ns))
+    }
+}
+
+/// An estimate with its interval, if that is known.
+fn with_interval(estimate: &Estimate, number: impl Fn(f64) -> String) -> String {
+    let Estimate { value, low, high } = *estimate;
+    match low.is_finite() && high.is_finite() {
+        true => format!("{} ({} to {})", number(value), number(low), number(high)),
+        false => number(value),
     }
 }
 

@@ -331,7 +331,9 @@ impl Inner {
     /// processes left which had ended earlier; the guard removes those of the others.
     fn forget(&mut self, stack: u32) {
         let is_ours = self.watched.remove(&stack).is_some_and(|watched| watched.guard.is_some());
-        let theirs = |pid: &u32| self.lineage.is_of(*pid, stack);
+        // A server that was running already may be another stack too.
+        let is_others = |pid| self.watched.keys().any(|other| self.lineage.is_of(pid, *other));
+        let theirs = |pid: &u32| self.lineage.is_of(*pid, stack) && !is_others(*pid);
         let ended: Vec<u32> = self.generated.keys().copied().filter(theirs).collect();
         for pid in ended {
             if is_ours {
