@@ -13,7 +13,7 @@ use crate::json_parts::{
 };
 use crate::load::LoadReport;
 use crate::validity::RunVerdict;
-use crate::{caveat, setting, validity, verdict, view};
+use crate::{caveat, handshakes, setting, validity, verdict, view};
 
 /// The run as one JSON object: `docs/schema/load-2.json` for a run of `load`,
 /// `docs/schema/compare-2.json` for the others.
@@ -200,6 +200,7 @@ fn trial_json(block: &Block, trial: &Trial) -> Value {
         },
         "peak_memory_bytes": trial.peak_memory_bytes,
         "series": { "step_ns": trial.step.0, "completed": trial.completed_by_step },
+        "handshakes": handshakes::of_trial(trial.handshakes.as_ref()),
         "disruption": trial.disruption.as_ref().map(disruption_json),
     })
 }

@@ -28,6 +28,8 @@ pub(crate) fn load_json(load: &Load) -> Value {
         "engines": load.engines,
         "busy_poll": load.busy_poll,
         "linger_zero": load.linger_zero,
+        "insecure": load.insecure,
+        "tls_resumption": load.tls_resumption,
     })
 }
 

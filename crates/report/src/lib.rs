@@ -20,6 +20,7 @@ mod fact;
 mod figures;
 mod finding_lines;
 mod gate;
+mod handshakes;
 mod html;
 mod json;
 mod json_parts;

@@ -14,7 +14,7 @@ use crate::ledger::{self as equations, Account};
 use crate::page::{LABEL, Page};
 use crate::text::{Style, Tone, bandwidth, fit, left, plural, right, width};
 use crate::validity::RunVerdict;
-use crate::{caveat, fact, finding_lines, setting, validity, view, why};
+use crate::{caveat, fact, finding_lines, handshakes, setting, validity, view, why};
 
 /// Column names of [`LoadReport::times_rows`].
 pub(crate) const TIMES: [&str; 8] = ["min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
@@ -125,6 +125,7 @@ impl<'a> LoadReport<'a> {
                 "thread_wall_ns": threads.iter().map(|thread| thread.wall.0).collect::<Vec<_>>(),
                 "busiest": self.busiest(),
             },
+            "handshakes": handshakes::of_trial(trial.handshakes.as_ref()),
             "series": { "step_ns": trial.step.0, "completed": trial.completed_by_step },
             "why": part.why,
             "validity": part.findings.iter().map(|f| finding_json(part, f)).collect::<Vec<_>>(),
@@ -266,6 +267,7 @@ impl<'a> LoadReport<'a> {
             ("errors", Some(failures)),
             ("statuses", self.statuses_in_words()),
             ("client", Some(self.client())),
+            ("TLS", handshakes::in_words(self.part).pop()),
         ] {
             if let Some(words) = words {
                 page.beside(LABEL, label, Tone::Plain, &words);

@@ -11,7 +11,8 @@ use crate::load::{LoadReport, TIMES};
 use crate::text::{capitalised, one_line, sentence, shell};
 use crate::verdict::{self, AnswerLine, ratio_cells};
 use crate::{
-    caveat, changes, disruption, figures, ledger, machine, place, setting, validity, view, why,
+    caveat, changes, disruption, figures, handshakes, ledger, machine, place, setting, validity,
+    view, why,
 };
 
 /// The report as Markdown.
@@ -183,6 +184,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
     items.extend((!failures.is_empty()).then(|| format!("failed: {failures}")));
     items.extend(report.statuses_in_words().map(|words| format!("statuses: {words}")));
     items.push(format!("client: {}", report.client()));
+    items.extend(handshakes::in_words(part));
     let disturbed = setting::disturbance(part, &run.machine);
     items.extend(disturbed.map(|words| format!("disturbed: {words}")));
     items.extend(caveat::elsewhere(part).iter().map(FindingLine::labelled));
@@ -201,7 +203,8 @@ pub(crate) fn ledger(account: &Account<'_>) -> String {
 /// Other activity on the machine.
 pub(crate) fn disturbance(run: &Run, part: &Part) -> String {
     let words = setting::disturbance(part, &run.machine);
-    optional(words.map(|words| sentence(&words)))
+    let tls = list(handshakes::in_words(part).iter().map(|words| escape(words)));
+    tls + &optional(words.map(|words| sentence(&words)))
 }
 
 /// `warning: unix is client-limited: …`.

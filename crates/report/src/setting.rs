@@ -58,6 +58,12 @@ pub(crate) fn load(load: &Load, offers: &[(Offer, Option<f64>)]) -> String {
     if load.busy_poll {
         words.push("busy polling".to_owned());
     }
+    if load.insecure {
+        words.push("certificates not verified".to_owned());
+    }
+    if load.tls_resumption {
+        words.push("TLS sessions resumed".to_owned());
+    }
     if load.linger_zero {
         words.push("closed by reset (SO_LINGER 0)".to_owned());
     }
@@ -336,13 +342,15 @@ mod tests {
             engines: vec![Engine::Epoll, Engine::IoUring],
             busy_poll: true,
             linger_zero: true,
+            insecure: true,
+            tls_resumption: true,
             status: Some(200),
         };
         assert_eq!(
             load(&all, &[(Offer::Open, Some(20_000.0))]),
             "at most 1,000 connections, a new one for each request, echo of 64 B, 2 client threads, \
-             epoll and io_uring, busy polling, closed by reset (SO_LINGER 0), \
-             open loop at 20,000 requests/s"
+             epoll and io_uring, busy polling, certificates not verified, TLS sessions resumed, \
+             closed by reset (SO_LINGER 0), open loop at 20,000 requests/s"
         );
         let both = [(Offer::Closed, None), (Offer::Open, Some(918.0))];
         let bulk = Load { exchange: Exchange::Bulk { bytes: 65_536 }, ..plain };

@@ -9,8 +9,8 @@ use crate::load::LoadReport;
 use crate::page::{LABEL, Page};
 use crate::text::{Style, Tone, fit, left, one_line, right, sentence, shell, width};
 use crate::{
-    caveat, changes, disruption, fact, figures, ledger, machine, place, setting, validity, verdict,
-    view, why,
+    caveat, changes, disruption, fact, figures, handshakes, ledger, machine, place, setting,
+    validity, verdict, view, why,
 };
 
 /// The report for a terminal or a pipe, ending in a newline.
@@ -246,10 +246,15 @@ fn ledgers(page: &mut Page<'_>, part: &Part) {
 
 fn findings(page: &mut Page<'_>, run: &Run, part: &Part) {
     let disturbance = setting::disturbance(part, &run.machine);
+    let handshakes = handshakes::in_words(part);
     // What makes the part INVALID or weakens its verdicts is already above.
     let findings = caveat::elsewhere(part);
-    if !findings.is_empty() || disturbance.is_some() || !part.published.is_empty() {
+    let is_shown = !findings.is_empty() || disturbance.is_some() || !handshakes.is_empty();
+    if is_shown || !part.published.is_empty() {
         page.blank();
+    }
+    for words in handshakes {
+        page.beside(LABEL, "TLS", Tone::Plain, &words);
     }
     if let Some(words) = disturbance {
         page.beside(LABEL, "disturbed", Tone::Plain, &words);

@@ -132,6 +132,12 @@ pub struct Load {
     pub busy_poll: bool,
     /// Whether TCP connections are reset instead of closed (SO_LINGER 0).
     pub linger_zero: bool,
+    /// Whether any certificate is accepted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
+    /// Whether new connections continue earlier TLS sessions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls_resumption: bool,
     /// The expected status, if known: a response with another status failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
@@ -455,12 +461,29 @@ pub struct Trial {
     pub step: Nanos,
     /// Length of the variant's random dummy environment variable, in bytes.
     pub env_padding_bytes: u32,
+    /// The TLS handshakes of its new connections, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshakes: Option<Handshakes>,
     /// What was done to the stack meanwhile, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disruption: Option<Disruption>,
     /// Where the CPU time of the stack went during its slices, if that was sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
+}
+
+/// TLS handshakes, which are no part of any request's service time unless the request waited for its
+/// connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Handshakes {
+    /// The version of the protocol, such as `TLS 1.3`.
+    pub version: String,
+    /// The cipher suite, as rustls names it.
+    pub cipher: String,
+    /// From the first to the last message of each.
+    pub took: Distribution,
+    /// How many continued an earlier session.
+    pub resumed: u64,
 }
 
 /// One slice: a short stretch of load on one variant.

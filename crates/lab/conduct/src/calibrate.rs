@@ -343,6 +343,7 @@ struct NullKey {
     on: Option<String>,
     unix: bool,
     oneshot: bool,
+    tls: bool,
     new_connection: bool,
     body_bytes: u64,
 }
@@ -352,7 +353,9 @@ fn null_key(variant: &Variant, learned: Option<&LearnedResponse>) -> Option<Null
     let shape = variant.target.replace("$PORT", "1").replace("${PORT}", "1");
     let shape = shape.replace("$HOST", "host").replace("${HOST}", "host");
     let shape = shape.replace("$SOCKET", "/s").replace("${SOCKET}", "/s");
-    let unix = match Target::parse(&shape).ok()?.endpoint() {
+    let target = Target::parse(&shape).ok()?;
+    let tls = target.server_name().is_some();
+    let unix = match target.endpoint() {
         Endpoint::Tcp { .. } => false,
         Endpoint::Unix(_) | Endpoint::Abstract(_) => true,
         _ => return None,
@@ -364,7 +367,8 @@ fn null_key(variant: &Variant, learned: Option<&LearnedResponse>) -> Option<Null
     };
     let body_bytes = learned.and_then(|l| l.length).unwrap_or(12).min(1 << 20);
     let on = variant.on.clone();
-    Some(NullKey { on, unix, oneshot, new_connection: variant.load.new_connection, body_bytes })
+    let new_connection = variant.load.new_connection;
+    Some(NullKey { on, unix, oneshot, tls, new_connection, body_bytes })
 }
 
 /// Throughput of the client with a server that does next to nothing.
@@ -375,14 +379,15 @@ fn null_capacity(
     around: &Setting<'_>,
     seed: Seed,
 ) -> Result<f64, StartError> {
-    let (listen, scheme) = match (key.unix, key.oneshot) {
-        (false, false) => ("tcp://$HOST:$PORT", "http://$HOST:$PORT/"),
-        (true, false) => ("unix:$SOCKET", "http://unix:$SOCKET:/"),
-        (false, true) => ("tcp://$HOST:$PORT", "tcp://$HOST:$PORT"),
-        (true, true) => ("unix:$SOCKET", "unix:$SOCKET"),
+    let scheme = if key.tls { "https" } else { "http" };
+    let (listen, target) = match (key.unix, key.oneshot) {
+        (false, false) => ("tcp://$HOST:$PORT", format!("{scheme}://$HOST:$PORT/")),
+        (true, false) => ("unix:$SOCKET", format!("{scheme}://unix:$SOCKET:/")),
+        (false, true) => ("tcp://$HOST:$PORT", "tcp://$HOST:$PORT".to_owned()),
+        (true, true) => ("unix:$SOCKET", "unix:$SOCKET".to_owned()),
     };
     let mode = if key.oneshot { "oneshot" } else { "http" };
-    let variant = null_variant(like, listen, scheme, mode, key.body_bytes);
+    let variant = null_variant(like, listen, &target, mode, key.body_bytes);
     let mut running = RunningVariant::start(0, &variant, around, StartSeeds::alone(seed))?;
     let slice = slice_of_null(&variant, part);
     let rate = running.load(Offer::Calibration, 0, &slice, around.meter)?.throughput_per_s();

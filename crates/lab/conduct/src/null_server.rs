@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 use drive::LoopStart;
-use spec::{Mode, Part, Process, ReadyCheck, Stack, Variant};
+use spec::{Mode, Part, Process, ReadyCheck, Stack, TlsOptions, Variant};
 
 use crate::lead_in::slice_of;
 
@@ -27,10 +27,11 @@ pub(crate) fn null_variant(
         Some(path) => ReadyCheck::Socket(path.into()),
         None => ReadyCheck::Port("$HOST:$PORT".into()),
     };
+    let tls = if target.starts_with("https") { " --tls" } else { "" };
     let process = Process {
         name: "null server".into(),
         command: format!(
-            "$TACHOGRAPH serve-fixture --listen {listen} --mode {mode} --body-size {body_bytes}"
+            "$TACHOGRAPH serve-fixture --listen {listen} --mode {mode} --body-size {body_bytes}{tls}"
         ),
         env: BTreeMap::new(),
         ready: vec![ready],
@@ -47,5 +48,7 @@ pub(crate) fn null_variant(
         ..like.clone()
     };
     variant.load.expect = spec::Expect::default();
+    let resumption = like.load.tls.resumption;
+    variant.load.tls = TlsOptions { insecure: true, resumption, ..TlsOptions::default() };
     variant
 }

@@ -12,7 +12,7 @@ use host::{Identity, Meter, Reading};
 use ledger::{Counts, Ledger};
 use profile::ProfileStep;
 use record::{Disruption, Life, Offer, Trial};
-use spec::{Action, EngineChoice, Target, Variant};
+use spec::{Action, EngineChoice, Target, TlsOptions, Variant};
 use stage::{Draws, Stage, StartOptions, server_count};
 
 use crate::acting::{Actor, attribute};
@@ -158,7 +158,11 @@ impl RunningVariant {
             stop: around.stop.clone(),
             among: None,
         };
-        let load = with_one_engine(&variant.load);
+        let mut load = with_one_engine(&variant.load);
+        let TlsOptions { cacert, cert, key, .. } = &mut load.tls;
+        for path in [cacert, cert, key].into_iter().flatten() {
+            *path = stack.expand(&path.to_string_lossy())?.into();
+        }
         let opened = ClientSession::open(&site, &target, &load, &options);
         let mut session = opened.map_err(|error| stack.unreached(error))?;
         let mut warm = TrialSum::new(Offer::WarmUp, None, around.step);

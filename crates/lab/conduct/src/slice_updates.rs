@@ -181,6 +181,7 @@ pub(crate) mod tests {
             completed_by_step: Vec::new(),
             step: Nanos::from_millis(50),
             env_padding_bytes: 0,
+            handshakes: None,
             disruption: None,
             profile: None,
         }

@@ -1,7 +1,7 @@
 //! Adds up the slices of one variant under one offer to a trial.
 
 use base::{Nanos, Timestamp};
-use drive::{ConnectionsLimit, Histogram, Observation, Slice, Window};
+use drive::{ConnectionsLimit, Handshakes, Histogram, Observation, Slice, Window};
 use ledger::{Counts, Errors, Ledger};
 use record::{Disruption, Distribution, Offer, ThreadUse, Trial};
 use stage::server_count::Count;
@@ -128,6 +128,8 @@ pub(crate) struct TrialSum {
     pub(crate) connections_limit: ConnectionsLimit,
     /// Requests dropped because every allowed connection was busy.
     pub(crate) waiting_for_connections: u64,
+    /// TLS handshakes, if there were any.
+    handshakes: Option<Handshakes>,
     /// Times that a source address ran out of ports.
     pub(crate) source_changes: u64,
     /// Observations of each slice, for the series.
@@ -157,6 +159,7 @@ impl TrialSum {
             connections_used: 0,
             connections_limit: ConnectionsLimit::default(),
             waiting_for_connections: 0,
+            handshakes: None,
             source_changes: 0,
             seen: Vec::new(),
             disruption: None,
@@ -218,6 +221,11 @@ impl TrialSum {
         }
         self.completed_by_step.extend(&seen.completed_by_step);
         self.source_changes += seen.source_changes;
+        match (&mut self.handshakes, &seen.handshakes) {
+            (Some(sum), Some(part)) => sum.merge(part),
+            (sum, Some(part)) => *sum = Some((**part).clone()),
+            (_, None) => {}
+        }
         self.connections_used = self.connections_used.max(seen.connections_max_used);
         self.connections_limit = seen.connections_limit;
         self.waiting_for_connections += seen.waiting_for_connections;
@@ -361,6 +369,12 @@ impl TrialSum {
             completed_by_step: self.completed_by_step.clone(),
             step: self.step,
             env_padding_bytes,
+            handshakes: self.handshakes.as_ref().map(|of| record::Handshakes {
+                version: of.version.clone(),
+                cipher: of.cipher.clone(),
+                took: Distribution::from_histogram(&of.took),
+                resumed: of.resumed,
+            }),
             disruption: self.disruption.clone(),
             profile: self.profile.clone(),
         }

@@ -27,11 +27,12 @@ impl EngineKind {
 
 /// The I/O backend for a load on an address. If the requested one is not available, that is an
 /// error; `auto` then uses the other.
-pub(crate) fn choose(load: &Load, address: &Address) -> Result<EngineKind, NoUring> {
+pub(crate) fn choose(load: &Load, address: &Address, tls: bool) -> Result<EngineKind, NoUring> {
     match load.engine {
         EngineChoice::Epoll => Ok(EngineKind::Epoll),
         EngineChoice::IoUring => Uring::probe().map(|()| EngineKind::IoUring),
-        EngineChoice::Auto if !is_io_uring_better(load, address) => Ok(EngineKind::Epoll),
+        // Encrypted messages do not pass through the ring's queue.
+        EngineChoice::Auto if tls || !is_io_uring_better(load, address) => Ok(EngineKind::Epoll),
         EngineChoice::Auto => {
             Ok(if Uring::probe().is_ok() { EngineKind::IoUring } else { EngineKind::Epoll })
         }
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn an_engine_that_was_named_is_taken() {
         let address = Address::Tcp("127.0.0.1:1".parse().unwrap());
-        let chosen = |engine| choose(&Load { engine, ..Load::default() }, &address);
+        let chosen = |engine| choose(&Load { engine, ..Load::default() }, &address, false);
         assert_eq!(chosen(EngineChoice::Epoll), Ok(EngineKind::Epoll));
         assert_eq!(chosen(EngineChoice::Auto), Ok(EngineKind::Epoll));
         match Uring::probe() {

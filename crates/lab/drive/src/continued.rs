@@ -19,7 +19,7 @@ impl SliceRun<'_> {
 
     /// Lets every connection wait for as long as its last request exceeded the slice before. A slice
     /// in which all of them would only wait is over at once.
-    pub(crate) fn carry_on<W: Wire>(&mut self, wire: &mut W) {
+    pub(crate) fn carry_on(&mut self, wire: &mut dyn Wire) {
         let SliceTimes { start, window_end: end, .. } = self.times;
         let mut is_idle = true;
         for slot in 0..self.setup.active {

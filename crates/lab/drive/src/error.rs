@@ -1,7 +1,7 @@
 //! Loads that cannot start.
 
 use base::Nanos;
-use netio::{Failure, MAX_PATH_BYTES};
+use netio::{Failure, MAX_PATH_BYTES, TlsFailure};
 use spec::{Endpoint, EngineChoice, Exchange, Load, Target};
 
 use crate::Fault;
@@ -36,6 +36,10 @@ pub(crate) fn unreachable(target: &Target, failure: Failure, timeout: Nanos) -> 
             server, or check the port"
             .to_owned(),
         Failure::NoSuchSocket => "no such socket; start the server, or check the path".to_owned(),
+        Failure::ConnectTimeout if target.server_name().is_some() => format!(
+            "no connection with TLS within {timeout}; check whether the port speaks TLS, the \
+             address, and whether a firewall drops packets"
+        ),
         Failure::ConnectTimeout => format!(
             "no connection within {timeout}; check the address, and whether a firewall drops \
              packets"
@@ -52,9 +56,48 @@ pub(crate) fn unreachable(target: &Target, failure: Failure, timeout: Nanos) -> 
             .to_owned(),
         Failure::TooManyFiles => "too many open files; raise the limit with 'ulimit -n'".to_owned(),
         Failure::WrongSocketType => "the file at that path is not a socket of this type".to_owned(),
+        Failure::Tls(failure) => no_tls(target, failure),
         other => other.kind(),
     };
     DriveError::Unreachable(format!("cannot connect to {}: {why}", shown(target)))
+}
+
+/// Why no keys could be agreed on, and what to do.
+fn no_tls(target: &Target, failure: TlsFailure) -> String {
+    let trusted = "name it with --cacert, or use --insecure to accept any certificate";
+    match failure {
+        TlsFailure::Expired => format!("its certificate has expired; renew it, or {trusted}"),
+        TlsFailure::NotYetValid => {
+            "its certificate is not valid yet; check the clocks of both machines, or use --insecure"
+                .to_owned()
+        }
+        TlsFailure::OtherName => format!(
+            "its certificate is not for '{}'; use a name that it is for, or --insecure to accept \
+             any certificate",
+            target.server_name().unwrap_or_default()
+        ),
+        TlsFailure::UnknownIssuer => {
+            format!("nobody who is trusted has signed its certificate; {trusted}")
+        }
+        TlsFailure::BadCertificate => format!("its certificate cannot be verified; {trusted}"),
+        TlsFailure::NothingInCommon => {
+            "it accepts neither TLS 1.3 nor TLS 1.2 with a cipher that is still safe".to_owned()
+        }
+        // RFC 8446, 6: handshake_failure, bad_certificate to unknown_ca, certificate_required.
+        TlsFailure::Alert(alert @ (40 | 42..=48 | 116)) => format!(
+            "it refuses this client (TLS alert {alert}); if it asks for a certificate, use --cert \
+             and --key"
+        ),
+        TlsFailure::Alert(alert) => format!("it refuses the handshake (TLS alert {alert})"),
+        TlsFailure::NotTls => {
+            "it does not speak TLS on this port; write http:// instead of https://".to_owned()
+        }
+        TlsFailure::ClosedEarly => {
+            "it closed the connection during the TLS handshake; check whether the port speaks TLS"
+                .to_owned()
+        }
+        TlsFailure::Broken => "the TLS handshake failed; the server may be broken".to_owned(),
+    }
 }
 
 /// The error for a target without a valid first response.
@@ -77,9 +120,7 @@ pub(crate) fn no_answer(target: &Target, fault: Fault, timeout: Nanos) -> DriveE
                 .to_owned()
         }
         Fault::ClosedWithin => "it closed the connection before its answer was complete".to_owned(),
-        Fault::Tls => "the port uses TLS, but HTTPS is not supported; use a plain HTTP \
-            port"
-            .to_owned(),
+        Fault::Tls => "the port speaks TLS; write https:// instead of http://".to_owned(),
         Fault::NotHttp => {
             "its answer is not HTTP/1; for raw bytes use tcp:// or unix: instead of http://"
                 .to_owned()

@@ -32,7 +32,8 @@ pub use fault::Fault;
 pub use link::{RoundTrip, bytes_per_s};
 pub use live::LiveCounts;
 pub use observe::{
-    ConnectionsLimit, Histogram, LearnedResponse, LimitedBy, Observation, ThreadUse, Window,
+    ConnectionsLimit, Handshakes, Histogram, LearnedResponse, LimitedBy, Observation, ThreadUse,
+    Window,
 };
 pub use pacer::Pacer;
 pub use session::{DEVIATING_SHARE, Options, Session};

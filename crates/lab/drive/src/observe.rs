@@ -2,6 +2,7 @@
 
 use base::Nanos;
 use ledger::{Counts, Errors};
+use netio::Handshake;
 use serde::{Deserialize, Serialize};
 use spec::Check;
 
@@ -54,6 +55,8 @@ pub struct Observation {
     pub bytes_sent: u64,
     /// Connections made during the slice.
     pub connects: u64,
+    /// The handshakes of these connections, if they speak TLS.
+    pub handshakes: Option<Box<Handshakes>>,
     /// Most connections in use at once.
     pub connections_max_used: u32,
     /// The limit on connections, and its cause.
@@ -109,6 +112,10 @@ impl Observation {
         self.bytes_received += other.bytes_received;
         self.bytes_sent += other.bytes_sent;
         self.connects += other.connects;
+        match (&mut self.handshakes, other.handshakes) {
+            (Some(sum), Some(part)) => sum.merge(&part),
+            (sum, part) => *sum = sum.take().or(part),
+        }
         self.source_changes += other.source_changes;
         self.closed_idle += other.closed_idle;
         self.connections_max_used += other.connections_max_used;
@@ -116,6 +123,35 @@ impl Observation {
         self.waiting_for_connections += other.waiting_for_connections;
         self.elapsed = self.elapsed.max(other.elapsed);
         self.threads.extend(other.threads);
+    }
+}
+
+/// The TLS handshakes of a slice.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Handshakes {
+    /// From the first to the last message of each.
+    #[serde(with = "sparse")]
+    pub took: Histogram,
+    /// How many of them continued an earlier session.
+    pub resumed: u64,
+    /// The version of the protocol, such as `TLS 1.3`.
+    pub version: String,
+    /// The cipher suite, as rustls names it.
+    pub cipher: String,
+}
+
+impl Handshakes {
+    /// Nothing yet, of the kind of this first one.
+    pub(crate) fn like(first: &Handshake) -> Handshakes {
+        let (version, cipher) = (first.version.to_owned(), first.cipher.to_owned());
+        Handshakes { took: histogram(), resumed: 0, version, cipher }
+    }
+
+    /// Adds others, of the same server.
+    pub fn merge(&mut self, other: &Handshakes) {
+        // Adding to an auto-resizing histogram cannot fail.
+        let _ = self.took.add(&other.took);
+        self.resumed += other.resumed;
     }
 }
 

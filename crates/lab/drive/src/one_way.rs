@@ -32,7 +32,7 @@ fn now() -> Nanos {
 
 impl SliceRun<'_> {
     /// Sends the slot's next message.
-    pub(crate) fn hand_over<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+    pub(crate) fn hand_over(&mut self, wire: &mut dyn Wire, slot: usize) {
         let Some(one_way) = &mut self.setup.one_way else { return };
         match wire.send_own(slot, one_way.writer.next_message()) {
             Ok(true) => self.message_taken(slot),
@@ -65,7 +65,7 @@ impl SliceRun<'_> {
     }
 
     /// Sends the next messages of the closed loop's connections, each in turn.
-    pub(crate) fn send_eagerly<W: Wire>(&mut self, wire: &mut W) {
+    pub(crate) fn send_eagerly(&mut self, wire: &mut dyn Wire) {
         for _ in 0..BURST {
             let Some(slot) = self.eager.pop_front() else { return };
             self.proceed(wire, slot);
@@ -73,7 +73,7 @@ impl SliceRun<'_> {
     }
 
     /// Shuts down the sending side of every stream with messages, to have them acknowledged.
-    pub(crate) fn shut_down<W: Wire>(&mut self, wire: &mut W) {
+    pub(crate) fn shut_down(&mut self, wire: &mut dyn Wire) {
         if self.unacknowledged == 0 {
             return;
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use base::{CpuSet, Nanos, Seed};
 use ledger::{Counts, Errors};
-use netio::{Address, Epoll, Failure, RETIRED_MAX, Setup, Uring};
+use netio::{Address, Engine, Epoll, Failure, RETIRED_MAX, Setup, Uring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spec::{Check, Exchange, Load, Mode, Target};
 
@@ -103,6 +103,11 @@ impl Session {
             DriveError::Unreachable(format!("cannot connect to {target}: {error}"))
         })?;
         let message = message(target, load);
+        let tls = target
+            .server_name()
+            .map(|name| tls::Client::new(&load.tls, name, &["http/1.1"]))
+            .transpose()
+            .map_err(|error| DriveError::Unfit(error.to_string()))?;
         let mut session = Session {
             target: target.clone(),
             load: Load { timeout: load.timeout.min(TIMEOUT_MAX), ..load.clone() },
@@ -122,10 +127,10 @@ impl Session {
         };
         let mut failure = Failure::Unreachable;
         for address in addresses {
-            session.engine = choice::choose(load, &address)
+            session.engine = choice::choose(load, &address, tls.is_some())
                 .map_err(|error| DriveError::Unfit(error.to_string()))?;
             session.client_threads =
-                client_threads(session.engine, &address, load, connections_max, &message)
+                client_threads(session.engine, &address, load, connections_max, &message, &tls)
                     .map_err(|error| error::own(&error))?;
             match session.open_first()? {
                 Ok(()) => return Ok(session),
@@ -477,6 +482,7 @@ fn client_threads(
     load: &Load,
     connections_max: u32,
     message: &Arc<[u8]>,
+    tls: &Option<tls::Client>,
 ) -> std::io::Result<Vec<ClientThread>> {
     let threads = load.threads.min(load.connections);
     let answer = ResponseEnd::new(&load.exchange, address);
@@ -498,22 +504,20 @@ fn client_threads(
                 }
                 _ => None,
             };
-            match engine {
-                EngineKind::Epoll => ClientThread::start(
-                    move || Epoll::new(&setup),
-                    answers,
-                    connections,
-                    client_thread,
-                    lines,
-                ),
-                EngineKind::IoUring => ClientThread::start(
-                    move || Uring::new(&setup).map_err(choice::unavailable),
-                    answers,
-                    connections,
-                    client_thread,
-                    lines,
-                ),
-            }
+            let tls = tls.clone();
+            let make = move || -> std::io::Result<Box<dyn Engine>> {
+                let engine: Box<dyn Engine> = match engine {
+                    EngineKind::Epoll => Box::new(Epoll::new(&setup)?),
+                    EngineKind::IoUring => {
+                        Box::new(Uring::new(&setup).map_err(choice::unavailable)?)
+                    }
+                };
+                Ok(match tls {
+                    None => engine,
+                    Some(client) => Box::new(tls::Tls::new(engine, client, &setup)),
+                })
+            };
+            ClientThread::start(make, answers, connections, client_thread, lines)
         })
         .collect()
 }

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 use ledger::Counts;
-use netio::Traffic;
+use netio::{Handshake, Traffic};
 
 use crate::Fault;
-use crate::observe::{ConnectionsLimit, Histogram, Observation, ThreadUse, Window, histogram};
+use crate::observe::{
+    ConnectionsLimit, Handshakes, Histogram, Observation, ThreadUse, Window, histogram,
+};
 use crate::stall_count::StallCount;
 
 /// The instants of a slice on the monotonic clock.
@@ -69,6 +71,7 @@ pub(crate) struct SliceCounts {
     service_time: Histogram,
     lateness: Histogram,
     by_step: Vec<u64>,
+    handshakes: Option<Box<Handshakes>>,
     open_loop: bool,
     longest_wait: Nanos,
     stalls: StallCount,
@@ -97,6 +100,7 @@ impl SliceCounts {
             service_time: histogram(),
             lateness: histogram(),
             by_step: Vec::new(),
+            handshakes: None,
             open_loop,
             longest_wait: Nanos::ZERO,
             stalls,
@@ -104,6 +108,13 @@ impl SliceCounts {
             last_before: None,
             last: Nanos::ZERO,
         }
+    }
+
+    /// A new connection has agreed on its keys.
+    pub(crate) fn agreed(&mut self, handshake: &Handshake) {
+        let all = self.handshakes.get_or_insert_with(|| Box::new(Handshakes::like(handshake)));
+        record(&mut all.took, handshake.took);
+        all.resumed += u64::from(handshake.resumed);
     }
 
     /// A request is sent at `at` that was due at `scheduled` and could have been sent at `ready`. In
@@ -284,6 +295,7 @@ impl SliceCounts {
             bytes_received: after.received - before.received,
             bytes_sent: after.sent - before.sent,
             connects: after.connects - before.connects,
+            handshakes: self.handshakes,
             source_changes: after.source_changes - before.source_changes,
             connections_max_used: 0,
             connections_limit: ConnectionsLimit::default(),

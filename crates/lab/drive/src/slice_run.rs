@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use base::{Nanos, monotonic_now};
-use netio::{Connect, Ending, Failure, Handler, Wire};
+use netio::{Connect, Ending, Failure, Handler, Handshake, Wire};
 
 use crate::Fault;
 use crate::conn::{Conn, Link, OutstandingRequest};
@@ -137,7 +137,7 @@ impl<'a> SliceRun<'a> {
     }
 
     /// Sends the first requests.
-    pub(crate) fn begin<W: Wire>(&mut self, wire: &mut W) {
+    pub(crate) fn begin(&mut self, wire: &mut dyn Wire) {
         match self.setup.source {
             RequestSource::Closed(_) if self.is_continued() => self.carry_on(wire),
             RequestSource::Closed(_) => {
@@ -191,7 +191,7 @@ impl<'a> SliceRun<'a> {
     }
 
     /// Handles what is due: arrivals, deadlines, ended pauses, the end of the window.
-    pub(crate) fn tick<W: Wire>(&mut self, wire: &mut W) {
+    pub(crate) fn tick(&mut self, wire: &mut dyn Wire) {
         let at = now();
         if at >= self.times.window_end {
             self.end_window(at);
@@ -242,7 +242,7 @@ impl<'a> SliceRun<'a> {
 
     /// Closes idle additional connections: they would occupy workers of the server, and every slice
     /// should start alike.
-    pub(crate) fn shrink<W: Wire>(&mut self, wire: &mut W) {
+    pub(crate) fn shrink(&mut self, wire: &mut dyn Wire) {
         for slot in self.setup.active..self.used {
             wire.close(slot);
             self.conns[slot].link = Link::Closed;
@@ -251,7 +251,7 @@ impl<'a> SliceRun<'a> {
     }
 
     /// Gives up all outstanding and waiting requests.
-    pub(crate) fn abandon<W: Wire>(&mut self, wire: &mut W) {
+    pub(crate) fn abandon(&mut self, wire: &mut dyn Wire) {
         self.drop_waiting();
         let at = now();
         for (slot, conn) in self.conns.iter_mut().enumerate() {
@@ -287,7 +287,7 @@ impl<'a> SliceRun<'a> {
 
     /// Sends waiting requests on free connections, and on additional ones if the load allows them
     /// and the requests were noticed in time.
-    fn dispatch<W: Wire>(&mut self, wire: &mut W) {
+    fn dispatch(&mut self, wire: &mut dyn Wire) {
         let RequestSource::Open(arriving) = &self.setup.source else { return };
         let waited_before = arriving.waiting();
         let at = now();
@@ -321,11 +321,11 @@ impl<'a> SliceRun<'a> {
     }
 
     /// The slot is free: sends the next request, if there is one.
-    pub(crate) fn proceed<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+    pub(crate) fn proceed(&mut self, wire: &mut dyn Wire, slot: usize) {
         self.proceed_at(wire, slot, now());
     }
 
-    fn proceed_at<W: Wire>(&mut self, wire: &mut W, slot: usize, at: Nanos) {
+    fn proceed_at(&mut self, wire: &mut dyn Wire, slot: usize, at: Nanos) {
         if at >= self.times.window_end {
             self.end_window(at);
         }
@@ -353,9 +353,9 @@ impl<'a> SliceRun<'a> {
 
     /// Sends one request on a slot, over a new connection if necessary. It was due at `scheduled`,
     /// and could have been sent from `ready` on.
-    fn request<W: Wire>(
+    fn request(
         &mut self,
-        wire: &mut W,
+        wire: &mut dyn Wire,
         slot: usize,
         scheduled: Nanos,
         ready: Nanos,
@@ -391,9 +391,9 @@ impl<'a> SliceRun<'a> {
     }
 
     /// Opens a connection, and sends the slot's request on it if it has one.
-    pub(crate) fn connect<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+    pub(crate) fn connect(&mut self, wire: &mut dyn Wire, slot: usize) {
         match wire.connect(slot) {
-            Ok(Connect::Done) => self.connected(wire, slot),
+            Ok(Connect::Done) => self.connected(wire, slot, None),
             Ok(Connect::Pending) => self.conns[slot].link = Link::Connecting,
             Err(failure) => self.not_connected(slot, failure),
         }
@@ -410,7 +410,7 @@ impl<'a> SliceRun<'a> {
         }
     }
 
-    fn send<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+    fn send(&mut self, wire: &mut dyn Wire, slot: usize) {
         if self.setup.one_way.is_some() {
             return self.hand_over(wire, slot);
         }
@@ -438,7 +438,7 @@ impl<'a> SliceRun<'a> {
 
     /// The connection was closed while idle, and no byte was sent on it: sends the request over a
     /// new one.
-    pub(crate) fn resend_on_new_connection<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+    pub(crate) fn resend_on_new_connection(&mut self, wire: &mut dyn Wire, slot: usize) {
         self.slice_counts.closed_idle += 1;
         self.slice_counts.counts.reconnected += 1;
         let conn = &mut self.conns[slot];
@@ -464,7 +464,7 @@ impl<'a> SliceRun<'a> {
     }
 
     /// The slot's request failed, and its connection is unusable.
-    fn fail<W: Wire>(&mut self, wire: &mut W, slot: usize, fault: Fault) {
+    fn fail(&mut self, wire: &mut dyn Wire, slot: usize, fault: Fault) {
         wire.close(slot);
         if self.setup.one_way.is_some() {
             return self.lose(slot, fault);
@@ -476,7 +476,7 @@ impl<'a> SliceRun<'a> {
     }
 
     /// The response is complete: compares it and continues.
-    fn answered<W: Wire>(&mut self, wire: &mut W, slot: usize, keep_alive: bool, closing: bool) {
+    fn answered(&mut self, wire: &mut dyn Wire, slot: usize, keep_alive: bool, closing: bool) {
         let at = now();
         let verdict = self.conns[slot].seen.verdict(self.setup.expected);
         self.end_request(slot, verdict, at);
@@ -491,7 +491,7 @@ impl<'a> SliceRun<'a> {
         self.proceed_at(wire, slot, at);
     }
 
-    fn expire<W: Wire>(&mut self, wire: &mut W, at: Nanos) {
+    fn expire(&mut self, wire: &mut dyn Wire, at: Nanos) {
         while let Some(Reverse((entry, slot))) = self.deadlines.peek().copied() {
             if entry > at {
                 return;
@@ -515,7 +515,7 @@ impl<'a> SliceRun<'a> {
     }
 
     /// Counts the chunks of a stream that have arrived.
-    fn take_chunks<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+    fn take_chunks(&mut self, wire: &mut dyn Wire, slot: usize) {
         loop {
             let conn = &mut self.conns[slot];
             if !conn.is_busy() {
@@ -529,8 +529,9 @@ impl<'a> SliceRun<'a> {
     }
 }
 
-impl<W: Wire> Handler<W> for SliceRun<'_> {
-    fn connected(&mut self, wire: &mut W, slot: usize) {
+impl Handler for SliceRun<'_> {
+    fn connected(&mut self, wire: &mut dyn Wire, slot: usize, handshake: Option<Handshake>) {
+        handshake.iter().for_each(|handshake| self.slice_counts.agreed(handshake));
         let conn = &mut self.conns[slot];
         conn.link = Link::Open;
         conn.answer.connected();
@@ -541,11 +542,11 @@ impl<W: Wire> Handler<W> for SliceRun<'_> {
         }
     }
 
-    fn taken(&mut self, _wire: &mut W, slot: usize) {
+    fn taken(&mut self, _wire: &mut dyn Wire, slot: usize) {
         self.message_taken(slot);
     }
 
-    fn received(&mut self, wire: &mut W, slot: usize, bytes: &[u8], closing: bool) {
+    fn received(&mut self, wire: &mut dyn Wire, slot: usize, bytes: &[u8], closing: bool) {
         if self.setup.one_way.is_some() {
             return self.fail(wire, slot, Fault::SurplusBytes);
         }
@@ -571,7 +572,7 @@ impl<W: Wire> Handler<W> for SliceRun<'_> {
         }
     }
 
-    fn ended(&mut self, wire: &mut W, slot: usize, ending: Ending) {
+    fn ended(&mut self, wire: &mut dyn Wire, slot: usize, ending: Ending) {
         let conn = &mut self.conns[slot];
         let link = std::mem::replace(&mut conn.link, Link::Closed);
         if link == Link::Connecting {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use base::{CpuSet, Nanos, Seed, monotonic_now};
 use ledger::Counts;
-use netio::{Engine, Failure, Wire};
+use netio::{Engine, Failure};
 use rustix::thread::{sched_setaffinity, sched_yield, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
 use spec::Mode;

@@ -19,5 +19,7 @@ mod protocol;
 mod raw;
 #[path = "peer/sentences.rs"]
 mod sentences;
+#[path = "peer/tls.rs"]
+mod tls;
 #[path = "peer/trouble.rs"]
 mod trouble;

@@ -53,6 +53,19 @@ pub enum Ending {
     Failed(Failure),
 }
 
+/// How the keys of a connection were agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handshake {
+    /// From its first to its last message.
+    pub took: Nanos,
+    /// Whether it continued an earlier session.
+    pub resumed: bool,
+    /// The version of the protocol, such as `TLS 1.3`.
+    pub version: &'static str,
+    /// The cipher suite, as rustls names it.
+    pub cipher: &'static str,
+}
+
 /// Bytes moved since the engine was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -77,10 +90,8 @@ pub trait Wire {
     fn send(&mut self, slot: usize) -> Result<(), Failure>;
 
     /// Sends these bytes on an open slot instead of the engine's message. True if the kernel took
-    /// all of them at once; the rest is sent later, and [`Handler::taken`] reports its end. An error
-    /// is as with [`Wire::send`].
-    ///
-    /// Only for readiness-based engines; others fail with [`Failure::Unsupported`].
+    /// all of them at once; the rest is sent later, and [`Handler::taken`] reports its end. Until
+    /// then the slot takes no further bytes. An error is as with [`Wire::send`].
     fn send_own(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure>;
 
     /// Ends the sending side of an open stream once everything is sent: the peer reads the end, and
@@ -98,7 +109,7 @@ pub trait Wire {
     fn retire(&mut self, slot: usize);
 
     /// The number of sockets that were retired and whose peer has not closed its end yet.
-    fn retired(&self) -> usize;
+    fn retired(&mut self) -> usize;
 
     /// Closes all of those.
     fn close_retired(&mut self);
@@ -110,34 +121,41 @@ pub trait Wire {
     fn release(&mut self, slot: usize);
 
     /// Bytes moved since the engine was created.
-    fn traffic(&self) -> Traffic;
+    fn traffic(&mut self) -> Traffic;
 }
 
 /// An I/O backend that connects, sends and receives for a fixed number of slots.
 pub trait Engine {
-    /// The type through which a handler acts.
-    type Wire: Wire;
-
     /// For operations outside a turn.
-    fn wire(&mut self) -> &mut Self::Wire;
+    fn wire(&mut self) -> &mut dyn Wire;
 
     /// Waits for events, at most for `timeout`, and reports all of them. A zero timeout never
     /// waits.
-    fn turn<H: Handler<Self::Wire>>(&mut self, timeout: Nanos, handler: &mut H) -> io::Result<()>;
+    fn turn(&mut self, timeout: Nanos, handler: &mut dyn Handler) -> io::Result<()>;
+}
+
+impl Engine for Box<dyn Engine> {
+    fn wire(&mut self) -> &mut dyn Wire {
+        (**self).wire()
+    }
+
+    fn turn(&mut self, timeout: Nanos, handler: &mut dyn Handler) -> io::Result<()> {
+        (**self).turn(timeout, handler)
+    }
 }
 
 /// Receives the events of each slot.
-pub trait Handler<W: Wire> {
-    /// A pending connection is open.
-    fn connected(&mut self, wire: &mut W, slot: usize);
+pub trait Handler {
+    /// A pending connection is open; with the handshake, if there was one after connecting.
+    fn connected(&mut self, wire: &mut dyn Wire, slot: usize, handshake: Option<Handshake>);
 
     /// The kernel has taken the rest of what [`Wire::send_own`] was given.
-    fn taken(&mut self, wire: &mut W, slot: usize);
+    fn taken(&mut self, wire: &mut dyn Wire, slot: usize);
 
     /// Bytes arrived: any part of a stream, or one message. `closing` means that the peer has
     /// already closed, so an end will be reported after its last bytes.
-    fn received(&mut self, wire: &mut W, slot: usize, bytes: &[u8], closing: bool);
+    fn received(&mut self, wire: &mut dyn Wire, slot: usize, bytes: &[u8], closing: bool);
 
     /// The slot's connection ended or could not be made; the slot is empty.
-    fn ended(&mut self, wire: &mut W, slot: usize, ending: Ending);
+    fn ended(&mut self, wire: &mut dyn Wire, slot: usize, ending: Ending);
 }

@@ -114,7 +114,7 @@ impl EpollWire {
                 Err(errno) => {
                     let partly = state.taken > 0;
                     self.close(slot);
-                    return Err(of_send(errno, partly));
+                    return Err(Failure::of_send(errno, partly));
                 }
             }
         }
@@ -148,7 +148,7 @@ impl EpollWire {
                 Err(errno) => {
                     let partly = sent > 0 || self.slots[slot].own_begun;
                     self.close(slot);
-                    return Err(of_send(errno, partly));
+                    return Err(Failure::of_send(errno, partly));
                 }
             }
         }
@@ -254,7 +254,7 @@ impl Wire for EpollWire {
         let Some(socket) = &self.slots[slot].socket else { return Ok(()) };
         shutdown(socket, Shutdown::Write).map_err(|errno| {
             self.close(slot);
-            of_send(errno, true)
+            Failure::of_send(errno, true)
         })
     }
 
@@ -274,7 +274,7 @@ impl Wire for EpollWire {
         }
     }
 
-    fn retired(&self) -> usize {
+    fn retired(&mut self) -> usize {
         self.retired.len()
     }
 
@@ -294,19 +294,17 @@ impl Wire for EpollWire {
         }
     }
 
-    fn traffic(&self) -> Traffic {
+    fn traffic(&mut self) -> Traffic {
         self.traffic
     }
 }
 
 impl Engine for Epoll {
-    type Wire = EpollWire;
-
-    fn wire(&mut self) -> &mut EpollWire {
+    fn wire(&mut self) -> &mut dyn Wire {
         &mut self.wire
     }
 
-    fn turn<H: Handler<EpollWire>>(&mut self, timeout: Nanos, handler: &mut H) -> io::Result<()> {
+    fn turn(&mut self, timeout: Nanos, handler: &mut dyn Handler) -> io::Result<()> {
         if !self.busy_poll || timeout == Nanos::ZERO {
             return self.turn_once(timeout, handler).map(|_| ());
         }
@@ -320,11 +318,7 @@ impl Engine for Epoll {
 
 impl Epoll {
     /// Handles the kernel's events once; whether there were any.
-    fn turn_once<H: Handler<EpollWire>>(
-        &mut self,
-        timeout: Nanos,
-        handler: &mut H,
-    ) -> io::Result<bool> {
+    fn turn_once(&mut self, timeout: Nanos, handler: &mut dyn Handler) -> io::Result<bool> {
         let timeout = if self.wire.unread.is_empty() { timeout } else { Nanos::ZERO };
         let mut space = [const { MaybeUninit::uninit() }; EVENTS];
         let events = self.wire.wait(timeout, &mut space)?;
@@ -340,7 +334,7 @@ impl Epoll {
         Ok(any)
     }
 
-    fn dispatch<H: Handler<EpollWire>>(&mut self, token: u64, flags: EventFlags, handler: &mut H) {
+    fn dispatch(&mut self, token: u64, flags: EventFlags, handler: &mut dyn Handler) {
         let (slot, generation) = ((token & 0xffff_ffff) as usize, (token >> 32) as u32);
         let hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         if !self.wire.is_current(slot, generation) {
@@ -361,7 +355,7 @@ impl Epoll {
                 return;
             }
             self.wire.traffic.connects += 1;
-            handler.connected(&mut self.wire, slot);
+            handler.connected(&mut self.wire, slot, None);
         } else if flags.contains(EventFlags::OUT) {
             let all_sent = match self.wire.slots[slot].own.is_empty() {
                 true => self.wire.push_out(slot).map(|()| false),
@@ -386,7 +380,7 @@ impl Epoll {
 
     /// Delivers what the slot has received, until the kernel has no more or the slot's share of the
     /// turn is used up.
-    fn read<H: Handler<EpollWire>>(&mut self, slot: usize, handler: &mut H) {
+    fn read(&mut self, slot: usize, handler: &mut dyn Handler) {
         let generation = self.wire.slots[slot].generation;
         for _ in 0..READS_PER_TURN {
             let state = &self.wire.slots[slot];
@@ -420,16 +414,6 @@ impl Epoll {
             }
         }
         self.wire.unread.push_back(slot);
-    }
-}
-
-/// The failure of a send after which the connection is useless; `partly` says whether the kernel had
-/// taken a part of the message.
-fn of_send(errno: Errno, partly: bool) -> Failure {
-    match Failure::from(errno) {
-        Failure::ClosedByPeer | Failure::Reset if partly => Failure::Reset,
-        Failure::Reset => Failure::ClosedByPeer,
-        failure => failure,
     }
 }
 

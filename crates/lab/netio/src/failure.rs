@@ -31,11 +31,67 @@ pub enum Failure {
     WrongSocketType,
     /// The engine cannot do this.
     Unsupported,
+    /// TLS could not be agreed on, or broke.
+    Tls(TlsFailure),
     /// Any other errno.
     Other(i32),
 }
 
+/// Why TLS could not be agreed on, or broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TlsFailure {
+    /// The server's certificate has expired.
+    Expired,
+    /// The server's certificate is not valid yet.
+    NotYetValid,
+    /// The server's certificate is for other names.
+    OtherName,
+    /// Nobody who is trusted has signed the server's certificate.
+    UnknownIssuer,
+    /// The server's certificate cannot be used, for another reason.
+    BadCertificate,
+    /// There is no version, cipher or protocol that both sides accept.
+    NothingInCommon,
+    /// The server refused, with this alert (RFC 8446, 6).
+    Alert(u8),
+    /// The server's bytes are not TLS.
+    NotTls,
+    /// The server closed the connection before the keys were agreed on.
+    ClosedEarly,
+    /// The server broke the protocol, or bytes were changed on their way.
+    Broken,
+}
+
+impl TlsFailure {
+    /// A stable name, under which errors are counted.
+    fn kind(self) -> String {
+        match self {
+            TlsFailure::Expired => "certificate expired",
+            TlsFailure::NotYetValid => "certificate not valid yet",
+            TlsFailure::OtherName => "certificate for other names",
+            TlsFailure::UnknownIssuer => "certificate of an unknown issuer",
+            TlsFailure::BadCertificate => "bad certificate",
+            TlsFailure::NothingInCommon => "no common TLS version or cipher",
+            TlsFailure::Alert(number) => return format!("TLS alert {number}"),
+            TlsFailure::NotTls => "not TLS",
+            TlsFailure::ClosedEarly => "closed during the TLS handshake",
+            TlsFailure::Broken => "TLS broken",
+        }
+        .to_owned()
+    }
+}
+
 impl Failure {
+    /// The failure of a send after which the connection is useless; `partly` says whether the kernel
+    /// had taken a part of the message.
+    pub(crate) fn of_send(errno: Errno, partly: bool) -> Failure {
+        match Failure::from(errno) {
+            Failure::ClosedByPeer | Failure::Reset if partly => Failure::Reset,
+            Failure::Reset => Failure::ClosedByPeer,
+            failure => failure,
+        }
+    }
+
     /// A stable name, under which errors are counted.
     pub fn kind(self) -> String {
         match self {
@@ -52,6 +108,7 @@ impl Failure {
             Failure::MessageTooLong => "message too long".to_owned(),
             Failure::WrongSocketType => "wrong socket type".to_owned(),
             Failure::Unsupported => "not supported by the I/O backend".to_owned(),
+            Failure::Tls(failure) => failure.kind(),
             Failure::Other(number) => std::io::Error::from_raw_os_error(number).to_string(),
         }
     }

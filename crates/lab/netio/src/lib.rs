@@ -20,9 +20,9 @@ mod uring;
 
 pub use address::{Address, AddressError, MAX_PATH_BYTES};
 pub use counter::SharedCounter;
-pub use engine::{Connect, Ending, Engine, Handler, Setup, Traffic, Wire};
+pub use engine::{Connect, Ending, Engine, Handler, Handshake, Setup, Traffic, Wire};
 pub use epoll::{Epoll, EpollWire};
-pub use failure::Failure;
+pub use failure::{Failure, TlsFailure};
 pub use listen::{Listener, bind_listener, bind_packets, hand_over_socketpair};
 pub use names::use_builtin_lookups;
 pub use retired::RETIRED_MAX;

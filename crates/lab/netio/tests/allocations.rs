@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::Nanos;
-use netio::{Address, Connect, Ending, Engine, Epoll, Handler, Setup, Uring, Wire};
+use netio::{Address, Connect, Ending, Engine, Epoll, Handler, Handshake, Setup, Uring, Wire};
 use rustix::net::SocketAddrUnix;
 
 const SLOTS: usize = 8;
@@ -26,7 +26,7 @@ struct Client {
 }
 
 impl Client {
-    fn begin<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+    fn begin(&mut self, wire: &mut dyn Wire, slot: usize) {
         match wire.connect(slot).unwrap() {
             Connect::Done => wire.send(slot).unwrap(),
             Connect::Pending => {}
@@ -34,12 +34,12 @@ impl Client {
     }
 }
 
-impl<W: Wire> Handler<W> for Client {
-    fn connected(&mut self, wire: &mut W, slot: usize) {
+impl Handler for Client {
+    fn connected(&mut self, wire: &mut dyn Wire, slot: usize, _: Option<Handshake>) {
         wire.send(slot).unwrap();
     }
 
-    fn received(&mut self, wire: &mut W, slot: usize, bytes: &[u8], _closing: bool) {
+    fn received(&mut self, wire: &mut dyn Wire, slot: usize, bytes: &[u8], _closing: bool) {
         self.waiting[slot] += bytes.len();
         if self.waiting[slot] < MESSAGE.len() {
             return;
@@ -55,11 +55,11 @@ impl<W: Wire> Handler<W> for Client {
         }
     }
 
-    fn taken(&mut self, _: &mut W, slot: usize) {
+    fn taken(&mut self, _: &mut dyn Wire, slot: usize) {
         panic!("slot {slot} sent a message of its own");
     }
 
-    fn ended(&mut self, _: &mut W, slot: usize, ending: Ending) {
+    fn ended(&mut self, _: &mut dyn Wire, slot: usize, ending: Ending) {
         panic!("slot {slot} ended: {ending:?}");
     }
 }

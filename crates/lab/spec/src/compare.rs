@@ -6,7 +6,7 @@ use base::Nanos;
 
 use crate::error::SpecError;
 use crate::far;
-use crate::load::{Arrivals, Load};
+use crate::load::{Arrivals, Load, TlsOptions};
 use crate::names::default_names;
 use crate::plan::{
     Contrast, Layout, Margin, Metric, Offer, Part, Plan, Process, ReadyCheck, Schedule, ServedBy,
@@ -24,6 +24,8 @@ pub struct CompareArgs {
     pub names: Vec<String>,
     /// Path and query of the request; `/` if empty.
     pub path: String,
+    /// Whether the commands' servers speak HTTPS.
+    pub https: bool,
     /// The load on every command's server.
     pub load: Load,
     /// Target half-width, as a fraction; 1% if `None`.
@@ -77,6 +79,7 @@ pub struct CompareArgs {
 pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
     check_commands(&args.commands)?;
     let external = are_urls(args)?;
+    check_tls(args, external)?;
     let names = names(args)?;
     let path = check_path(&args.path)?;
     let variant = if external { external_variant } else { variant };
@@ -142,6 +145,18 @@ fn check_machines(args: &CompareArgs, part: &Part) -> Result<(), SpecError> {
     }
 }
 
+/// Checks that options of HTTPS have a meaning.
+fn check_tls(args: &CompareArgs, external: bool) -> Result<(), SpecError> {
+    let is_https = args.https
+        || external
+            && args.commands.iter().any(|url| url.to_ascii_lowercase().starts_with("https"));
+    if is_https || args.load.tls == TlsOptions::default() {
+        return Ok(());
+    }
+    Err(SpecError::new("the options of HTTPS have no meaning here")
+        .help("add --https if the servers speak it"))
+}
+
 /// Whether the arguments are URLs of servers that are already running.
 fn are_urls(args: &CompareArgs) -> Result<bool, SpecError> {
     let is_url = |command: &&String| {
@@ -160,6 +175,9 @@ fn are_urls(args: &CompareArgs) -> Result<bool, SpecError> {
     }
     if !matches!(args.path.as_str(), "" | "/") {
         return Err(SpecError::new("--path is for commands; a URL has its own path"));
+    }
+    if args.https {
+        return Err(SpecError::new("--https is for commands; a URL has its own scheme"));
     }
     if !args.prepare.is_empty() {
         return Err(SpecError::new(
@@ -317,12 +335,13 @@ fn variant(
     path: &str,
 ) -> Result<Variant, SpecError> {
     let over_unix = variables::names(command, "SOCKET");
+    let scheme = if args.https { "https" } else { "http" };
     let (target, ready) = if over_unix {
-        (format!("http://unix:$SOCKET:{path}"), ReadyCheck::Socket("$SOCKET".to_owned()))
+        (format!("{scheme}://unix:$SOCKET:{path}"), ReadyCheck::Socket("$SOCKET".to_owned()))
     } else if args.on.is_some() || !args.from.is_empty() {
-        (format!("http://$HOST:$PORT{path}"), ReadyCheck::Port("$HOST:$PORT".to_owned()))
+        (format!("{scheme}://$HOST:$PORT{path}"), ReadyCheck::Port("$HOST:$PORT".to_owned()))
     } else {
-        (format!("http://127.0.0.1:$PORT{path}"), ReadyCheck::Port("$PORT".to_owned()))
+        (format!("{scheme}://127.0.0.1:$PORT{path}"), ReadyCheck::Port("$PORT".to_owned()))
     };
     let served_by = served_by(args, index)?;
     let process = Process {

@@ -1,5 +1,7 @@
 //! The requests, their rate and the expected responses.
 
+use std::path::PathBuf;
+
 use base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +29,23 @@ pub struct Load {
     pub exchange: Exchange,
     /// The expected response.
     pub expect: Expect,
+    /// How an `https://` target is reached.
+    pub tls: TlsOptions,
+}
+
+/// How the client speaks TLS to an `https://` target. Files are read on the machine of the client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsOptions {
+    /// Whether any certificate is accepted.
+    pub insecure: bool,
+    /// The certificates to trust instead of those of the system's authorities (PEM).
+    pub cacert: Option<PathBuf>,
+    /// The client's own certificate, followed by those that lead to its authority (PEM).
+    pub cert: Option<PathBuf>,
+    /// The key of that certificate (PEM).
+    pub key: Option<PathBuf>,
+    /// Whether a new connection continues the TLS session of an earlier one, if the server allows it.
+    pub resumption: bool,
 }
 
 impl Default for Load {
@@ -43,6 +62,7 @@ impl Default for Load {
             timeout: Nanos::from_secs(10),
             exchange: Exchange::Http(HttpRequest::default()),
             expect: Expect::default(),
+            tls: TlsOptions::default(),
         }
     }
 }

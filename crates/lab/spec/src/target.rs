@@ -44,14 +44,16 @@ pub enum Endpoint {
 /// A target as the user writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// `http://host:port/path` or `http://unix:/path/to.sock:/path`.
+    /// `http://host:port/path` or `http://unix:/path/to.sock:/path`; `https` for TLS.
     ///
     /// The socket's path ends at the first `:/`, as in nginx's `proxy_pass`.
     Http {
         /// The endpoint.
         endpoint: Endpoint,
-        /// The Host header: `host:port`, without the port if it is 80; `localhost` for Unix
-        /// sockets.
+        /// Whether the connections speak TLS.
+        tls: bool,
+        /// The Host header: `host:port`, without the port if it is that of the scheme (80, 443);
+        /// `localhost` for Unix sockets.
         authority: String,
         /// Path and query, beginning with a slash.
         path: String,
@@ -74,8 +76,8 @@ impl Target {
     /// Parses a target.
     ///
     /// `host:port/path` and `localhost/path` without a scheme are HTTP; HTTP without a port uses
-    /// port 80. What an address bar would accept but a benchmark must not guess (TLS, user names,
-    /// spaces) is refused with a message that says what to write instead.
+    /// port 80, HTTPS port 443. What an address bar would accept but a benchmark must not guess
+    /// (user names, spaces) is refused with a message that says what to write instead.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         read(text.trim()).map_err(|why| TargetError { text: text.to_owned(), why })
     }
@@ -96,8 +98,8 @@ impl Target {
             why: format!("as --unix-socket, {why}"),
         })?;
         match Target::parse(&url)? {
-            Target::Http { endpoint: Endpoint::Tcp { .. }, authority, path } => {
-                Ok(Target::Http { endpoint, authority, path })
+            Target::Http { endpoint: Endpoint::Tcp { .. }, tls, authority, path } => {
+                Ok(Target::Http { endpoint, tls, authority, path })
             }
             _ => Err(TargetError {
                 text: text.to_owned(),
@@ -125,6 +127,17 @@ impl Target {
             Target::Http { endpoint, .. } | Target::Raw(endpoint) => endpoint,
         }
     }
+
+    /// The name that the server's certificate must be for, if the target speaks TLS: a host name or
+    /// an address (IPv6 without brackets).
+    pub fn server_name(&self) -> Option<&str> {
+        let Target::Http { tls: true, authority, .. } = self else { return None };
+        let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((address, _)) => address,
+            None => authority.split_once(':').map_or(authority.as_str(), |(host, _)| host),
+        };
+        Some(host)
+    }
 }
 
 impl Endpoint {
@@ -148,7 +161,8 @@ fn read(text: &str) -> Result<Target, String> {
     }
     if let Some((scheme, rest)) = text.split_once("://") {
         return match scheme.to_ascii_lowercase().as_str() {
-            "http" => http(rest),
+            "http" => http(rest, false),
+            "https" => http(rest, true),
             "tcp" => {
                 port_of("tcp", rest).map(|(host, port)| Target::Raw(Endpoint::Tcp { host, port }))
             }
@@ -156,10 +170,6 @@ fn read(text: &str) -> Result<Target, String> {
                 port_of("udp", rest).map(|(host, port)| Target::Raw(Endpoint::Udp { host, port }))
             }
             "unix" => unix_endpoint(rest).map(Target::Raw),
-            "https" => {
-                Err("HTTPS is not supported; use a plain HTTP port, as http://host:port/path"
-                    .to_owned())
-            }
             "http+unix" => Err("write the socket as http://unix:/path/to.sock:/path".to_owned()),
             _ => Err(format!("'{scheme}://' is not a supported scheme; {SCHEMES}")),
         };
@@ -197,12 +207,12 @@ fn bare(text: &str) -> Result<Target, String> {
         .rsplit_once(':')
         .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
     if has_port || authority.eq_ignore_ascii_case("localhost") || authority.starts_with('[') {
-        return http(text);
+        return http(text, false);
     }
     Err(SCHEMES.to_owned())
 }
 
-fn http(rest: &str) -> Result<Target, String> {
+fn http(rest: &str, tls: bool) -> Result<Target, String> {
     if let Some(rest) = rest.strip_prefix("unix:") {
         let (socket, path) = match rest.find(":/") {
             Some(end) => (&rest[..end], &rest[end + 1..]),
@@ -211,16 +221,18 @@ fn http(rest: &str) -> Result<Target, String> {
         let endpoint = unix_endpoint(socket)?;
         return Ok(Target::Http {
             endpoint,
+            tls,
             authority: "localhost".to_owned(),
             path: request_path(path)?,
         });
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (host, port) = host_and_port(&rest[..end])?;
-    let port = port.unwrap_or(80);
+    let default_port = if tls { 443 } else { 80 };
+    let port = port.unwrap_or(default_port);
     let path = request_path(&rest[end..])?;
-    let authority = authority(&host, port, Some(80));
-    Ok(Target::Http { endpoint: Endpoint::Tcp { host, port }, authority, path })
+    let authority = authority(&host, port, Some(default_port));
+    Ok(Target::Http { endpoint: Endpoint::Tcp { host, port }, tls, authority, path })
 }
 
 /// Host and port of a raw target with this scheme.
@@ -376,10 +388,11 @@ impl fmt::Display for Target {
     /// `--unix-socket` is not included.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Http { endpoint, path, .. } if endpoint.is_tcp() => {
-                f.pad(&format!("http://{endpoint}{path}"))
+            Target::Http { endpoint, tls, path, .. } => {
+                let scheme = if *tls { "https" } else { "http" };
+                let separator = if endpoint.is_tcp() { "" } else { ":" };
+                f.pad(&format!("{scheme}://{endpoint}{separator}{path}"))
             }
-            Target::Http { endpoint, path, .. } => f.pad(&format!("http://{endpoint}:{path}")),
             Target::Raw(endpoint) if endpoint.is_tcp() => f.pad(&format!("tcp://{endpoint}")),
             Target::Raw(endpoint @ Endpoint::Udp { .. }) => f.pad(&format!("udp://{endpoint}")),
             Target::Raw(endpoint) => endpoint.fmt(f),

@@ -15,8 +15,9 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
-use spec::{Endpoint, Target};
+use spec::{Endpoint, Target, TlsOptions};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
 
 /// Limit on the size of a body.
 const BODY_BYTES_MAX: usize = 16 << 20;
@@ -53,7 +54,8 @@ pub enum HttpError {
 /// Requests a target on a new connection; `timeout` limits the whole exchange.
 pub fn get(target: &Target, timeout: Duration) -> Result<Response, HttpError> {
     let not_http = || HttpError::NotHttp(target.to_string());
-    let Target::Http { endpoint, authority, path } = target else { return Err(not_http()) };
+    let Target::Http { endpoint, authority, path, .. } = target else { return Err(not_http()) };
+    let tls = target.server_name().map(unverified).transpose()?;
     let request = Request::get(path)
         .header(header::HOST, authority)
         .header(header::USER_AGENT, "tachograph")
@@ -67,9 +69,11 @@ pub fn get(target: &Target, timeout: Duration) -> Result<Response, HttpError> {
     runtime.map_err(HttpError::Exchange)?.block_on(async {
         let answer = async {
             match stream {
-                Stream::Tcp(stream) => ask(tokio::net::TcpStream::from_std(stream), request).await,
+                Stream::Tcp(stream) => {
+                    ask_with(tls, tokio::net::TcpStream::from_std(stream), request).await
+                }
                 Stream::Unix(stream) => {
-                    ask(tokio::net::UnixStream::from_std(stream), request).await
+                    ask_with(tls, tokio::net::UnixStream::from_std(stream), request).await
                 }
             }
         };
@@ -78,15 +82,40 @@ pub fn get(target: &Target, timeout: Duration) -> Result<Response, HttpError> {
     })
 }
 
-/// Sends the request and reads the whole response.
-async fn ask<S>(
+/// Settings of TLS for a server of this name, whose certificate is not verified: nothing secret is
+/// sent, and the user chose the server.
+fn unverified(server_name: &str) -> Result<tls::Client, HttpError> {
+    let options = TlsOptions { insecure: true, ..TlsOptions::default() };
+    tls::Client::new(&options, server_name, &["http/1.1"])
+        .map_err(|error| HttpError::Connect(io::Error::other(error)))
+}
+
+/// Sends the request, with TLS if there are settings for it, and reads the whole response.
+async fn ask_with<S>(
+    tls: Option<tls::Client>,
     stream: io::Result<S>,
     request: Request<Empty<Bytes>>,
 ) -> Result<Response, HttpError>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let stream = TokioIo::new(stream.map_err(HttpError::Exchange)?);
+    let stream = stream.map_err(HttpError::Exchange)?;
+    match tls {
+        None => ask(stream, request).await,
+        Some(client) => {
+            let connector = TlsConnector::from(client.config());
+            let secured = connector.connect(client.server_name(), stream).await;
+            ask(secured.map_err(HttpError::Connect)?, request).await
+        }
+    }
+}
+
+/// Sends the request and reads the whole response.
+async fn ask<S>(stream: S, request: Request<Empty<Bytes>>) -> Result<Response, HttpError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let stream = TokioIo::new(stream);
     let (mut sender, connection) =
         http1::Builder::new().handshake(stream).await.map_err(|error| why(&error))?;
     // The task ends with the runtime; its errors also reach the exchange.
@@ -261,8 +290,10 @@ mod tests {
         let target = Target::Http {
             endpoint: Endpoint::Tcp {
                 host: "127.0.0.1".to_owned(),
+
                 port: listener.local_addr().unwrap().port(),
             },
+            tls: false,
             authority: "x".to_owned(),
             path: "/".to_owned(),
         };

@@ -9,7 +9,9 @@ use crate::chart;
 use crate::ledger::Account;
 use crate::load::{LoadReport, TIMES};
 use crate::text::{self, capitalised, sentence, time};
-use crate::{caveat, disruption, fact, figures, ledger, setting, validity, verdict, view};
+use crate::{
+    caveat, disruption, fact, figures, handshakes, ledger, setting, validity, verdict, view,
+};
 
 /// Longer names are commands, in a smaller font.
 const LONG_NAME: usize = 28;
@@ -264,6 +266,7 @@ pub(crate) fn findings(run: &Run, part: &Part) -> Markup {
                 }
             }
         }
+        @for words in handshakes::in_words(part) { (note(sentence(&words))) }
         @if let Some(words) = setting::disturbance(part, &run.machine) { (note(sentence(&words))) }
     };
     section("Validity", body)

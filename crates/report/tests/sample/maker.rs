@@ -114,6 +114,7 @@ impl Maker {
             completed_by_step: self.series(all, 23),
             step: STEP,
             env_padding_bytes: self.rng.random_range(0..4096),
+            handshakes: None,
             disruption: None,
             profile: None,
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use base::{Bytes, Nanos};
-use fixture::{Config, Faults, HttpAnswer, ResponseBody, Server, Service};
+use fixture::{Certificate, Config, Faults, HttpAnswer, ResponseBody, Server, Service, TlsConfig};
 use spec::Target;
 
 use crate::failure::{Failure, Outcome, Status};
@@ -28,6 +28,7 @@ pub(crate) fn run(flags: &FixtureFlags) -> Outcome {
         faults: faults(flags),
         backlog: flags.backlog,
         counter: flags.served_file.clone(),
+        tls: flags.tls.then(|| tls(flags)),
         ..Config::new(listen, Service::hello())
     };
     let stop = stage::signals::install().map_err(Failure::new)?;
@@ -39,6 +40,14 @@ pub(crate) fn run(flags: &FixtureFlags) -> Outcome {
         output::note(&format!("served {served} requests"));
     }
     Ok(Status::Well)
+}
+
+fn tls(flags: &FixtureFlags) -> TlsConfig {
+    let certificate = match (&flags.cert, &flags.key) {
+        (Some(cert), Some(key)) => Certificate::Files { cert: cert.clone(), key: key.clone() },
+        _ => Certificate::BuiltIn,
+    };
+    TlsConfig { certificate, ..TlsConfig::default() }
 }
 
 fn service(flags: &FixtureFlags) -> Service {

@@ -67,6 +67,9 @@ pub(crate) struct ComparisonFlags {
     /// Path and query of the URL
     #[arg(long, default_value = "/", value_name = "PATH")]
     pub(crate) path: String,
+    /// The servers speak HTTPS
+    #[arg(long, help_heading = "HTTPS")]
+    pub(crate) https: bool,
     #[command(flatten)]
     pub(crate) hooks: HookFlags,
     /// Shell command to run before each start of each server
@@ -108,6 +111,7 @@ impl ComparisonFlags {
         }
         Ok(CompareArgs {
             path: self.path.clone(),
+            https: self.https,
             load: self.request.load(false)?,
             precision: self.schedule.precision,
             margin: self.schedule.margin,

@@ -14,6 +14,15 @@ pub(crate) struct FixtureFlags {
     /// Protocol
     #[arg(long, default_value = "http", value_name = "MODE")]
     pub(crate) mode: FixtureMode,
+    /// Speak TLS, with a built-in certificate for localhost unless --cert is given
+    #[arg(long)]
+    pub(crate) tls: bool,
+    /// Certificate (PEM) instead of the built-in one
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "key"])]
+    pub(crate) cert: Option<PathBuf>,
+    /// Key of --cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
     /// Response body
     #[arg(long, value_name = "TEXT", conflicts_with = "body_size")]
     pub(crate) body: Option<String>,

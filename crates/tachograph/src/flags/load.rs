@@ -6,6 +6,7 @@ use base::{Bytes, Nanos};
 use clap::Args;
 use spec::{
     Arrivals, Check, EngineChoice, Exchange, Expect, HttpRequest, Load, Mode, ServedBy, Target,
+    TlsOptions,
 };
 
 use super::shared::{HookFlags, MachineFlags, OfferFlags, ResultFlags};
@@ -15,6 +16,7 @@ pub(crate) const EXAMPLES: &str = "\
 Targets:
   http://host:port/path          HTTP/1.1 over TCP; [::1] for IPv6
   http://unix:/path.sock:/path   HTTP/1.1 over a Unix socket; unix:@name: for an abstract one
+  https://host:port/path         the same with TLS, also https://unix:/path.sock:/path
   tcp://host:port, unix:/path    raw bytes, with --exchange
 Examples:
   tachograph load http://127.0.0.1:8000/
@@ -78,6 +80,40 @@ pub(crate) struct RequestFlags {
     /// Message size (echo), or bytes that count as one request (bulk)
     #[arg(long, default_value = "64", value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) size: Bytes,
+    #[command(flatten)]
+    pub(crate) tls: TlsFlags,
+}
+
+/// How `https://` is spoken.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TlsFlags {
+    /// Accept any certificate of the server
+    #[arg(short = 'k', long, help_heading = "HTTPS")]
+    pub(crate) insecure: bool,
+    /// Trust the certificates in this file (PEM) instead of the system's authorities
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = "HTTPS")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// Show this certificate (PEM) to a server that asks for one
+    #[arg(long, value_name = "FILE", requires = "key", help_heading = "HTTPS")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Key of --cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "HTTPS")]
+    pub(crate) key: Option<PathBuf>,
+    /// Let new connections continue the TLS session of earlier ones [default: new keys for each]
+    #[arg(long, help_heading = "HTTPS")]
+    pub(crate) tls_resumption: bool,
+}
+
+impl From<&TlsFlags> for TlsOptions {
+    fn from(flags: &TlsFlags) -> TlsOptions {
+        TlsOptions {
+            insecure: flags.insecure,
+            cacert: flags.cacert.clone(),
+            cert: flags.cert.clone(),
+            key: flags.key.clone(),
+            resumption: flags.tls_resumption,
+        }
+    }
 }
 
 /// What of a response is compared.
@@ -215,6 +251,11 @@ impl LoadFlags {
             return Err(Failure::new("--rate makes an open loop, and --closed-only skips it"));
         }
         let mut load = self.request.load(matches!(target, Target::Raw(_)))?;
+        if target.server_name().is_none() && load.tls != TlsOptions::default() {
+            return Err(Failure::new(
+                "the options of HTTPS have no meaning here; write https:// in the target",
+            ));
+        }
         let mode = match self.rate {
             None => Mode::Closed,
             Some(rate_per_s) => Mode::Open { rate_per_s, arrivals: self.arrivals.into() },
@@ -302,6 +343,7 @@ impl RequestFlags {
             timeout: self.timeout,
             exchange,
             expect,
+            tls: TlsOptions::from(&self.tls),
         })
     }
 

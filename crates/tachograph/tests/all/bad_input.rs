@@ -31,8 +31,24 @@ fn a_socket_path_that_is_too_long_is_refused() {
 }
 
 #[test]
-fn https_is_not_supported() {
-    Place::new().run(&["load", "https://127.0.0.1/"]).status(2).says("HTTPS");
+fn options_of_https_need_https() {
+    let place = Place::new();
+    place
+        .run(&["load", "--insecure", "http://127.0.0.1/"])
+        .status(2)
+        .says("the options of HTTPS have no meaning here; write https:// in the target");
+    place
+        .run(&["compare", "--insecure", "a $PORT", "b $PORT"])
+        .status(2)
+        .says("the options of HTTPS have no meaning here")
+        .says("add --https if the servers speak it");
+    place
+        .run(&["compare", "--https", "http://127.0.0.1:1/", "http://127.0.0.1:2/"])
+        .status(2)
+        .says("--https is for commands; a URL has its own scheme");
+    place.run(&["load", "--cert", "x.pem", "https://localhost/"]).status(2).says("--key");
+    let missing = ["load", "--cacert", "missing.pem", "https://localhost/"];
+    place.run(&missing).status(2).says("cannot read missing.pem: No such file or directory");
 }
 
 #[test]

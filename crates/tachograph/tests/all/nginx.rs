@@ -1,9 +1,10 @@
-//! The client's count against nginx's own access log, over TCP and over a Unix socket.
+//! The client's count against nginx's own access log, over TCP and over a Unix socket, with and without
+//! TLS.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Place, eventually, free_port};
+use crate::support::{Place, assert_valid, eventually, free_port};
 
 /// An nginx with one worker and an access log, stopped when the test ends.
 struct Nginx(Child);
@@ -47,26 +48,37 @@ impl Drop for Nginx {
 }
 
 /// Loads nginx with `requests` and compares every count with the number of log lines.
-fn ledger_against_the_log(listen: &str, url: &str, ready: impl Fn() -> bool, further: &[&str]) {
+fn ledger_against_the_log(
+    listen: &str,
+    url: &str,
+    ready: impl Fn() -> bool,
+    requests: u64,
+    further: &[&str],
+) -> serde_json::Value {
     let place = Place::new();
-    let listen = listen.replace("$DIR", &place.dir.path().display().to_string());
-    let url = url.replace("$DIR", &place.dir.path().display().to_string());
+    make_certificate(&place);
+    let here = |text: &str| text.replace("$DIR", &place.dir.path().display().to_string());
+    let (listen, url) = (here(listen), here(url));
+    let further: Vec<String> = further.iter().map(|text| here(text)).collect();
     let _nginx = Nginx::start(&place, &listen);
     let socket = place.path("s.sock");
     eventually("nginx's readiness", || {
         ready() || std::os::unix::net::UnixStream::connect(&socket).is_ok()
     });
     let by = format!("log={}", place.path("access.log").display());
-    let mut args = vec!["load", "-n", "20000", "--served-by", &by, "--json", &url];
-    args.extend(further);
+    let count = requests.to_string();
+    let mut args = vec!["load", "-n", &count, "--served-by", &by, "--json", &url];
+    args.extend(further.iter().map(String::as_str));
     let json = place.run(&args).status(0).json();
-    assert_eq!(json["ledger"]["completed"], 20_000);
-    assert_eq!(json["ledger"]["served"], 20_000);
+    assert_valid("load-2.json", &json);
+    assert_eq!(json["ledger"]["completed"], requests);
+    assert_eq!(json["ledger"]["served"], requests);
     let lines = std::fs::read_to_string(place.path("access.log")).unwrap().lines().count();
-    // Three probes before the twenty thousand requests, and some to learn whether the body varies.
+    // Three probes before the requests, and some to learn whether the body varies.
     let before = json["warm_up"]["sent"].as_u64().unwrap();
     assert!((3..=303).contains(&before), "{before}");
-    assert_eq!(lines as u64, before + 20_000);
+    assert_eq!(lines as u64, before + requests);
+    json
 }
 
 #[test]
@@ -74,7 +86,7 @@ fn kept_connections_over_tcp() {
     let port = free_port();
     let ready = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
     let url = format!("http://127.0.0.1:{port}/");
-    ledger_against_the_log(&format!("127.0.0.1:{port}"), &url, ready, &[]);
+    ledger_against_the_log(&format!("127.0.0.1:{port}"), &url, ready, 20_000, &[]);
 }
 
 #[test]
@@ -82,12 +94,73 @@ fn a_connection_per_request_over_tcp() {
     let port = free_port();
     let ready = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
     let url = format!("http://127.0.0.1:{port}/");
-    ledger_against_the_log(&format!("127.0.0.1:{port}"), &url, ready, &["--new-connection"]);
+    ledger_against_the_log(
+        &format!("127.0.0.1:{port}"),
+        &url,
+        ready,
+        20_000,
+        &["--new-connection"],
+    );
 }
 
 #[test]
 fn kept_connections_over_a_unix_socket() {
-    ledger_against_the_log("unix:$DIR/s.sock", "http://unix:$DIR/s.sock:/", || false, &[]);
+    ledger_against_the_log("unix:$DIR/s.sock", "http://unix:$DIR/s.sock:/", || false, 20_000, &[]);
+}
+
+/// A key, and a certificate for localhost, in the place of a test.
+fn make_certificate(place: &Place) {
+    let output = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+        .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
+        .args(["-keyout", "key.pem", "-out", "cert.pem"])
+        .current_dir(place.dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What makes nginx's server speak TLS, after its address.
+const WITH_TLS: &str = " ssl; ssl_certificate $DIR/cert.pem; ssl_certificate_key $DIR/key.pem; \
+                        ssl_session_tickets on";
+
+#[test]
+fn kept_connections_with_tls() {
+    ledger_against_the_log(
+        &format!("unix:$DIR/s.sock{WITH_TLS}"),
+        "https://unix:$DIR/s.sock:/",
+        || false,
+        20_000,
+        &["--cacert", "$DIR/cert.pem"],
+    );
+}
+
+#[test]
+fn new_connections_with_tls_and_with_sessions_that_are_resumed() {
+    for (further, version, resumed) in [
+        (&[][..], "ssl_protocols TLSv1.2", false),
+        (&[], "ssl_protocols TLSv1.3", false),
+        (&["--tls-resumption"], "ssl_protocols TLSv1.2", true),
+        (&["--tls-resumption"], "ssl_protocols TLSv1.3", true),
+    ] {
+        let port = free_port();
+        let ready = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let args = ["--new-connection", "--cacert", "$DIR/cert.pem"];
+        let json = ledger_against_the_log(
+            &format!("127.0.0.1:{port}{WITH_TLS}; {version}"),
+            &format!("https://localhost:{port}/"),
+            ready,
+            1_000,
+            &[&args[..], further].concat(),
+        );
+        let handshakes = &json["handshakes"];
+        assert_eq!(handshakes["count"], 1_000);
+        // A ticket of TLS 1.3 is for one connection, and may come later than the next one begins.
+        let allowed = if resumed { 900..=1_000 } else { 0..=0 };
+        assert!(allowed.contains(&handshakes["resumed"].as_u64().unwrap()), "{handshakes}");
+        let version = version.replace("ssl_protocols TLSv", "TLS ");
+        assert_eq!(handshakes["version"], version);
+    }
 }
 
 #[test]
@@ -95,5 +168,11 @@ fn heads_have_no_body() {
     let port = free_port();
     let ready = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
     let url = format!("http://127.0.0.1:{port}/");
-    ledger_against_the_log(&format!("127.0.0.1:{port}"), &url, ready, &["--method", "HEAD"]);
+    ledger_against_the_log(
+        &format!("127.0.0.1:{port}"),
+        &url,
+        ready,
+        20_000,
+        &["--method", "HEAD"],
+    );
 }

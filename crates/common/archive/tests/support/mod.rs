@@ -144,9 +144,16 @@ impl Draw {
             completed_by_step: self.many(9, Draw::count),
             step: self.nanos(),
             env_padding_bytes: self.below(4096) as u32,
+            handshakes: self.some(Draw::handshakes),
             disruption: self.some(Draw::disruption),
             profile: self.some(Draw::profile),
         }
+    }
+
+    fn handshakes(&mut self) -> Handshakes {
+        // What is stored of these is their percentiles.
+        let took = Distribution { hdr_v2: Vec::new(), ..self.distribution() };
+        Handshakes { version: self.text(), cipher: self.text(), took, resumed: self.count() }
     }
 
     fn function(&mut self) -> Function {
@@ -476,6 +483,8 @@ impl Draw {
             engines: self.many(3, |d| d.one_of(&[Engine::Epoll, Engine::IoUring])),
             busy_poll: self.flag(),
             linger_zero: self.flag(),
+            insecure: self.flag(),
+            tls_resumption: self.flag(),
             status: Some(200),
         }
     }

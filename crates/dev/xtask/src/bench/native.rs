@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::Nanos;
-use netio::{Address, Connect, Ending, Engine, Epoll, Handler, Setup, Wire};
+use netio::{Address, Connect, Ending, Engine, Epoll, Handler, Handshake, Setup, Wire};
 use spec::{Endpoint, Target};
 
 use crate::say;
@@ -125,7 +125,7 @@ fn bare(endpoint: &Endpoint, connections: usize, length: Duration) -> io::Result
         Counter { answer_bytes, received: vec![0; connections], completed: 0, failed: false };
     for slot in 0..connections {
         match engine.wire().connect(slot) {
-            Ok(Connect::Done) => counter.connected(engine.wire(), slot),
+            Ok(Connect::Done) => counter.connected(engine.wire(), slot, None),
             Ok(Connect::Pending) => {}
             Err(failure) => {
                 return Err(io::Error::other(format!(
@@ -153,14 +153,14 @@ struct Counter {
     failed: bool,
 }
 
-impl<W: Wire> Handler<W> for Counter {
-    fn connected(&mut self, wire: &mut W, slot: usize) {
+impl Handler for Counter {
+    fn connected(&mut self, wire: &mut dyn Wire, slot: usize, _: Option<Handshake>) {
         self.failed |= wire.send(slot).is_err();
     }
 
-    fn taken(&mut self, _wire: &mut W, _slot: usize) {}
+    fn taken(&mut self, _wire: &mut dyn Wire, _slot: usize) {}
 
-    fn received(&mut self, wire: &mut W, slot: usize, bytes: &[u8], _: bool) {
+    fn received(&mut self, wire: &mut dyn Wire, slot: usize, bytes: &[u8], _: bool) {
         self.received[slot] += bytes.len();
         if self.received[slot] >= self.answer_bytes {
             self.received[slot] = 0;
@@ -169,7 +169,7 @@ impl<W: Wire> Handler<W> for Counter {
         }
     }
 
-    fn ended(&mut self, _: &mut W, _: usize, _: Ending) {
+    fn ended(&mut self, _: &mut dyn Wire, _: usize, _: Ending) {
         self.failed = true;
     }
 }

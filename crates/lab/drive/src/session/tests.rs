@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::Nanos;
 use fixture::{Config, Service};
-use netio::{Engine, EpollWire, Handler};
+use netio::{Engine, Handler, Wire};
 use spec::{Endpoint, EngineChoice};
 
 use super::*;
@@ -17,17 +17,11 @@ struct Faulty {
 }
 
 impl Engine for Faulty {
-    type Wire = EpollWire;
-
-    fn wire(&mut self) -> &mut EpollWire {
+    fn wire(&mut self) -> &mut dyn Wire {
         self.inner.wire()
     }
 
-    fn turn<H: Handler<EpollWire>>(
-        &mut self,
-        timeout: Nanos,
-        handler: &mut H,
-    ) -> std::io::Result<()> {
+    fn turn(&mut self, timeout: Nanos, handler: &mut dyn Handler) -> std::io::Result<()> {
         assert!(self.turns_left > 0, "out of turns");
         self.turns_left -= 1;
         self.inner.turn(timeout, handler)
@@ -55,7 +49,8 @@ fn panic_in_one_client_thread(turns_left: u32) {
     let listen = Endpoint::Tcp { host: "127.0.0.1".into(), port: 0 };
     let server = fixture::spawn(Config::new(listen, Service::hello())).unwrap();
     let endpoint = server.endpoint().clone();
-    let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
+    let target =
+        Target::Http { endpoint, tls: false, authority: "localhost".into(), path: "/".into() };
     let load = Load { threads: 3, engine: EngineChoice::Epoll, ..Load::default() };
     let options = Options::of_tests();
     let mut session = Session::open(&target, &load, &options).unwrap();
@@ -84,7 +79,8 @@ fn nothing_could_be_read_while_a_slice_ran() {
     let listen = Endpoint::Tcp { host: "127.0.0.1".into(), port: 0 };
     let server = fixture::spawn(Config::new(listen, Service::hello())).unwrap();
     let endpoint = server.endpoint().clone();
-    let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
+    let target =
+        Target::Http { endpoint, tls: false, authority: "localhost".into(), path: "/".into() };
     let options = Options::of_tests();
     let load = Load { threads: 2, ..Load::default() };
     let mut session = Session::open(&target, &load, &options).unwrap();
@@ -153,7 +149,8 @@ fn one_connection_after_another(lingers: bool) -> Endpoint {
 #[test]
 fn a_connection_opened_ahead_kept_a_server_of_one_worker_from_the_requests_on_the_others() {
     let endpoint = one_connection_after_another(false);
-    let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
+    let target =
+        Target::Http { endpoint, tls: false, authority: "localhost".into(), path: "/".into() };
     let load = Load { connections: 10, timeout: Nanos::from_secs(5), ..Load::default() };
     let options = Options::of_tests();
     let mut session = Session::open(&target, &load, &options).unwrap();
@@ -172,7 +169,8 @@ fn a_connection_opened_ahead_kept_a_server_of_one_worker_from_the_requests_on_th
 #[test]
 fn a_client_thread_that_had_finished_made_a_lingering_server_wait_and_the_other_threads_too() {
     let endpoint = one_connection_after_another(true);
-    let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
+    let target =
+        Target::Http { endpoint, tls: false, authority: "localhost".into(), path: "/".into() };
     let timeout = Nanos::from_secs(5);
     let load = Load { connections: 4, threads: 2, timeout, ..Load::default() };
     let options = Options::of_tests();

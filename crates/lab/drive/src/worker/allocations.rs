@@ -57,7 +57,8 @@ fn check<E: Engine, W>(make: impl Fn(&Setup) -> Result<E, W>) -> Result<(), W> {
         let server = fixture::spawn(Config::new(listen, Service::hello())).unwrap();
         let endpoint = server.endpoint().clone();
         let address = Address::resolve(&endpoint).unwrap().remove(0);
-        let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
+        let target =
+            Target::Http { endpoint, tls: false, authority: "localhost".into(), path: "/".into() };
         let load = Load { exchange: Exchange::Http(Default::default()), ..Load::default() };
         let message = crate::session::message(&target, &load);
         let answers =

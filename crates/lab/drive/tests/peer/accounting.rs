@@ -10,7 +10,7 @@ fn sound(on: On) -> Rig {
 
 #[test]
 fn every_request_is_completed_and_served_on_every_stream_transport() {
-    for on in On::STREAMS {
+    for on in On::HTTP {
         let rig = sound(on);
         let mut session = rig.session();
         let seen = session.run(&requests(1000)).unwrap();
@@ -27,7 +27,7 @@ fn every_request_is_completed_and_served_on_every_stream_transport() {
 
 #[test]
 fn a_connection_per_request_is_exact_too() {
-    for on in On::STREAMS {
+    for on in On::HTTP {
         let mut rig = sound(on);
         rig.load.new_connection = true;
         let mut session = rig.session();

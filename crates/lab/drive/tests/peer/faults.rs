@@ -25,7 +25,7 @@ fn ledger(on: On, faults: Faults) -> Ledger {
 }
 
 fn assert_failed(faults: &Faults, kind: &str) {
-    for on in On::STREAMS {
+    for on in On::HTTP {
         let ledger = ledger(on, faults.clone());
         assert_eq!(ledger.errors, Errors::from([(kind.to_owned(), STRIKES)]), "{on:?}");
         assert_eq!(ledger.counts.failed, STRIKES);
@@ -81,7 +81,7 @@ fn one_dropped_reply_in_ten_thousand_is_seen() {
 
 #[test]
 fn a_request_counted_twice_shows_in_the_ledger() {
-    for on in On::STREAMS {
+    for on in On::HTTP {
         let ledger = ledger(on, Faults { count_twice_every: 500, ..Faults::default() });
         assert_eq!(ledger.counts.completed, REQUESTS + 3);
         assert_eq!(ledger.served, Some(REQUESTS + 4));
@@ -92,7 +92,7 @@ fn a_request_counted_twice_shows_in_the_ledger() {
 
 #[test]
 fn a_request_not_counted_shows_in_the_ledger() {
-    for on in On::STREAMS {
+    for on in On::HTTP {
         let ledger = ledger(on, Faults { count_never_every: 500, ..Faults::default() });
         assert_eq!(ledger.served, Some(REQUESTS + 2));
         let gap = Discrepancy { law: Law::Served, left: REQUESTS + 2, right: REQUESTS + 3 };
@@ -102,7 +102,7 @@ fn a_request_not_counted_shows_in_the_ledger() {
 
 #[test]
 fn a_fast_error_is_no_answer() {
-    for on in On::STREAMS {
+    for on in On::HTTP {
         let ledger = ledger(on, Faults { fail_after: Some(100), ..Faults::default() });
         assert_eq!(ledger.counts.completed, 100);
         assert_eq!(ledger.errors, Errors::from([("status 503".to_owned(), 403)]));

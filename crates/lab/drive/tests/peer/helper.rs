@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use base::{CpuSet, Nanos, Seed};
 use drive::{DriveError, Observation, Options, Session, Slice};
-use fixture::{Config, Faults, RunningFixture, Service, spawn};
+use fixture::{Config, Faults, RunningFixture, Service, TlsConfig, spawn};
 use ledger::Counts;
 use spec::{Endpoint, Exchange, Load, Mode, Target};
 use tempfile::TempDir;
@@ -29,17 +29,26 @@ pub(crate) enum On {
     Datagram,
     Seqpacket,
     Socketpair,
+    /// TLS over TCP.
+    Tls,
+    /// TLS over a Unix socket.
+    TlsUnix,
 }
 
 impl On {
     pub(crate) const STREAMS: [On; 4] = [On::V4, On::V6, On::Unix, On::Abstract];
+    pub(crate) const HTTP: [On; 6] = [On::V4, On::V6, On::Unix, On::Abstract, On::Tls, On::TlsUnix];
+
+    fn is_tls(self) -> bool {
+        matches!(self, On::Tls | On::TlsUnix)
+    }
 
     pub(crate) fn endpoint(self, folder: &TempDir) -> Endpoint {
         let path = folder.path().join("s");
         match self {
-            On::V4 => Endpoint::Tcp { host: "127.0.0.1".into(), port: 0 },
+            On::V4 | On::Tls => Endpoint::Tcp { host: "127.0.0.1".into(), port: 0 },
             On::V6 => Endpoint::Tcp { host: "::1".into(), port: 0 },
-            On::Unix => Endpoint::Unix(path),
+            On::Unix | On::TlsUnix => Endpoint::Unix(path),
             On::Abstract => Endpoint::Abstract(path.into_os_string().into_encoded_bytes()),
             On::Datagram => Endpoint::UnixDatagram(path),
             On::Seqpacket => Endpoint::UnixSeqpacket(path),
@@ -63,8 +72,13 @@ pub(crate) fn http_load(connections: u32) -> Load {
     Load { connections, engine, timeout: Nanos::from_secs(20), ..Load::default() }
 }
 
-pub(crate) fn http_target(endpoint: &Endpoint) -> Target {
-    Target::Http { endpoint: endpoint.clone(), authority: "localhost".into(), path: "/".into() }
+pub(crate) fn http_target(endpoint: &Endpoint, tls: bool) -> Target {
+    Target::Http {
+        endpoint: endpoint.clone(),
+        tls,
+        authority: "localhost".into(),
+        path: "/".into(),
+    }
 }
 
 /// A fixture on `on`, and an HTTP load with four connections.
@@ -76,10 +90,13 @@ pub(crate) fn rig(on: On, service: Service, faults: Faults) -> Rig {
 pub(crate) fn rig_with(on: On, service: Service, change: impl FnOnce(&mut Config)) -> Rig {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::new(on.endpoint(&folder), service);
+    config.tls = on.is_tls().then(TlsConfig::default);
     change(&mut config);
     let fixture = spawn(config).unwrap();
-    let target = http_target(fixture.endpoint());
-    Rig { fixture, target, load: http_load(4), options: options(), _folder: folder }
+    let target = http_target(fixture.endpoint(), on.is_tls());
+    let mut load = http_load(4);
+    load.tls.insecure = true;
+    Rig { fixture, target, load, options: options(), _folder: folder }
 }
 
 impl Rig {

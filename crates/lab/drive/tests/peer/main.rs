@@ -14,4 +14,5 @@ mod protocol;
 mod raw;
 mod sentences;
 mod slow_requests;
+mod tls;
 mod trouble;

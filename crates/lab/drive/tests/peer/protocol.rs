@@ -202,7 +202,7 @@ fn answers_that_break_the_protocol_are_named() {
 fn a_silent_close_between_requests_is_no_failure() {
     // The server closes after 5 responses on a connection without announcing it. If the close is
     // seen before the next request is sent, nothing failed; otherwise the request did.
-    for on in On::STREAMS {
+    for on in On::HTTP {
         let rig = rig(on, Service::hello(), Faults { close_after_answers: 5, ..Faults::default() });
         let mut session = rig.session();
         let seen = session.run(&requests(200)).unwrap();
@@ -226,7 +226,7 @@ fn a_silent_close_between_requests_is_no_failure() {
 
 #[test]
 fn connections_closed_between_slices_are_reopened_and_counted() {
-    for on in On::STREAMS {
+    for on in On::HTTP {
         let rig = rig(on, Service::hello(), Faults { close_after_answers: 1, ..Faults::default() });
         let mut session = rig.open().unwrap();
         let mut closed_idle = 0;

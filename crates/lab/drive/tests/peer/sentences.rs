@@ -35,6 +35,7 @@ fn sockets_that_are_missing_abandoned_or_something_else() {
     let path = folder.path().join("s");
     let at = Target::Http {
         endpoint: Endpoint::Unix(path.clone()),
+        tls: false,
         authority: "localhost".into(),
         path: "/".into(),
     };
@@ -62,6 +63,7 @@ fn sockets_that_are_missing_abandoned_or_something_else() {
 fn names_and_paths_that_lead_nowhere() {
     let nowhere = Target::Http {
         endpoint: Endpoint::Tcp { host: "no.such.host.invalid".into(), port: 80 },
+        tls: false,
         authority: "x".into(),
         path: "/".into(),
     };
@@ -103,8 +105,8 @@ fn first_answers_that_are_none() {
         (
             bytes("\u{15}\u{3}\u{1}\0\u{2}\u{2}F", true),
             none(),
-            "no usable answer from TARGET: the port uses TLS, but HTTPS is not supported; use a \
-             plain HTTP port",
+            "no usable answer from TARGET: the port speaks TLS; write https:// instead of \
+             http://",
         ),
         (
             bytes("+OK POP3 ready\r\n", false),

@@ -167,8 +167,10 @@ fn the_count_is_in_the_counter_file_and_behind_its_path() {
     let mut session = rig.session();
     session.run(&requests(77)).unwrap();
     assert_eq!(netio::SharedCounter::read(&path).unwrap(), 80);
-    let spec::Target::Http { endpoint, authority, .. } = rig.target.clone() else { unreachable!() };
-    let count = spec::Target::Http { endpoint, authority, path: "/__served".into() };
+    let spec::Target::Http { endpoint, tls: false, authority, .. } = rig.target.clone() else {
+        unreachable!()
+    };
+    let count = spec::Target::Http { endpoint, tls: false, authority, path: "/__served".into() };
     let mut asking = drive::Session::open(&count, &rig.load, &rig.options).unwrap();
     assert_eq!(asking.learn().unwrap().body.as_deref(), Some(&b"80"[..]), "asking is not counted");
     asking.close();

@@ -86,13 +86,11 @@ fn buffer_shape(setup: &Setup) -> (u16, usize) {
 }
 
 impl Engine for Uring {
-    type Wire = UringWire;
-
-    fn wire(&mut self) -> &mut UringWire {
+    fn wire(&mut self) -> &mut dyn Wire {
         &mut self.wire
     }
 
-    fn turn<H: Handler<UringWire>>(&mut self, timeout: Nanos, handler: &mut H) -> io::Result<()> {
+    fn turn(&mut self, timeout: Nanos, handler: &mut dyn Handler) -> io::Result<()> {
         let timeout = if self.wire.released.is_empty() { timeout } else { Nanos::ZERO };
         self.wire.ring.enter(timeout, self.busy_poll)?;
         for _ in 0..self.wire.released.len() {
@@ -115,12 +113,7 @@ impl Engine for Uring {
 }
 
 impl Uring {
-    fn complete<H: Handler<UringWire>>(
-        &mut self,
-        this: Completion,
-        next: Option<Completion>,
-        handler: &mut H,
-    ) {
+    fn complete(&mut self, this: Completion, next: Option<Completion>, handler: &mut dyn Handler) {
         let kind = KINDS[(this.token & ((1 << KIND_BITS) - 1)) as usize];
         let slot = ((this.token & 0xffff_ffff) >> KIND_BITS) as usize;
         debug_assert!(kind == Kind::Unattended || slot < self.wire.slots.len(), "slot {slot}");
@@ -141,17 +134,23 @@ impl Uring {
         }
     }
 
-    fn writable<H: Handler<UringWire>>(&mut self, slot: usize, handler: &mut H) {
+    fn writable(&mut self, slot: usize, handler: &mut dyn Handler) {
         if self.wire.slots[slot].connecting {
             self.connected(slot, handler);
-        } else if self.wire.slots[slot].crowded
-            && let Err(failure) = self.wire.send_message(slot)
-        {
-            handler.ended(&mut self.wire, slot, Ending::Failed(failure));
+        } else if self.wire.slots[slot].crowded {
+            let all_sent = match self.wire.slots[slot].own.is_empty() {
+                true => self.wire.send_message(slot).map(|()| false),
+                false => self.wire.push_own_out(slot),
+            };
+            match all_sent {
+                Ok(true) => handler.taken(&mut self.wire, slot),
+                Ok(false) => {}
+                Err(failure) => handler.ended(&mut self.wire, slot, Ending::Failed(failure)),
+            }
         }
     }
 
-    fn connected<H: Handler<UringWire>>(&mut self, slot: usize, handler: &mut H) {
+    fn connected(&mut self, slot: usize, handler: &mut dyn Handler) {
         let Some(socket) = &self.wire.slots[slot].socket else { return };
         let outcome = outcome(socket);
         self.wire.slots[slot].connecting = false;
@@ -159,7 +158,7 @@ impl Uring {
             Ok(()) => {
                 self.wire.traffic.connects += 1;
                 self.wire.receive(slot);
-                handler.connected(&mut self.wire, slot);
+                handler.connected(&mut self.wire, slot, None);
             }
             Err(failure) => {
                 self.wire.dispose(slot);
@@ -169,12 +168,12 @@ impl Uring {
     }
 
     /// A receive completed: bytes, the end, or only a reason to start it again.
-    fn received<H: Handler<UringWire>>(
+    fn received(
         &mut self,
         slot: usize,
         this: Completion,
         next: Option<Completion>,
-        handler: &mut H,
+        handler: &mut dyn Handler,
     ) {
         if !cqueue::more(this.flags) {
             self.wire.slots[slot].receiving = false;
@@ -212,13 +211,7 @@ impl Uring {
         }
     }
 
-    fn deliver<H: Handler<UringWire>>(
-        &mut self,
-        slot: usize,
-        this: Completion,
-        closing: bool,
-        handler: &mut H,
-    ) {
+    fn deliver(&mut self, slot: usize, this: Completion, closing: bool, handler: &mut dyn Handler) {
         debug_assert!(this.result >= 0, "a failed receive brings no bytes");
         let id = cqueue::buffer_select(this.flags);
         let bytes = id.map_or(&[][..], |id| self.buffers.filled(id, this.result as usize));
@@ -248,7 +241,7 @@ impl Uring {
     }
 
     /// Delivers what arrived while the slot was held, and resumes receiving.
-    fn deliver_kept<H: Handler<UringWire>>(&mut self, slot: usize, handler: &mut H) {
+    fn deliver_kept(&mut self, slot: usize, handler: &mut dyn Handler) {
         let state = &mut self.wire.slots[slot];
         if state.held || state.socket.is_none() {
             return;

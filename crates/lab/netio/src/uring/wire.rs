@@ -42,6 +42,10 @@ pub(super) struct Slot {
     pub(super) connecting: bool,
     /// Whether a message waits for room.
     pub(super) crowded: bool,
+    /// What is left of a message of the handler's own; empty when none is being sent.
+    pub(super) own: Vec<u8>,
+    /// Whether the kernel has accepted a part of that message.
+    own_begun: bool,
     /// Whether a receive is active.
     pub(super) receiving: bool,
     pub(super) held: bool,
@@ -121,10 +125,54 @@ impl UringWire {
                 }
                 Err(errno) => {
                     self.close(slot);
-                    return Err(not_taken(errno));
+                    return Err(Failure::of_send(errno, false));
                 }
             }
         }
+    }
+
+    /// Sends the rest of a message of the handler's own; true if that was all of it.
+    ///
+    /// Not through the ring, which would need the bytes until it has sent them.
+    pub(super) fn push_own_out(&mut self, slot: usize) -> Result<bool, Failure> {
+        self.slots[slot].crowded = false;
+        let own = std::mem::take(&mut self.slots[slot].own);
+        let sent = self.send_now(slot, &own)?;
+        self.keep_own(slot, own, sent);
+        Ok(self.slots[slot].own.is_empty())
+    }
+
+    /// Keeps what is left of a message of the handler's own until there is room.
+    fn keep_own(&mut self, slot: usize, mut own: Vec<u8>, sent: usize) {
+        own.drain(..sent);
+        self.slots[slot].own_begun |= sent > 0;
+        if !own.is_empty() {
+            self.slots[slot].crowded = true;
+            self.await_writable(slot);
+        }
+        self.slots[slot].own = own;
+    }
+
+    /// Sends as many of these bytes as the kernel accepts. An error closes the slot.
+    fn send_now(&mut self, slot: usize, bytes: &[u8]) -> Result<usize, Failure> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let Some(socket) = &self.slots[slot].socket else { break };
+            match send(socket, &bytes[sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(n) => {
+                    sent += n;
+                    self.traffic.sent += n as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(errno) => {
+                    let partly = sent > 0 || self.slots[slot].own_begun;
+                    self.close(slot);
+                    return Err(Failure::of_send(errno, partly));
+                }
+            }
+        }
+        Ok(sent)
     }
 
     /// Starts receiving on an open slot, unless it already does.
@@ -157,6 +205,7 @@ impl UringWire {
         state.generation = state.generation.wrapping_add(1);
         state.connecting = false;
         state.crowded = false;
+        state.own.clear();
         state.receiving = false;
         state.held = false;
         state.kept.clear();
@@ -187,7 +236,7 @@ impl UringWire {
         if taken >= 0 {
             return Failure::Reset;
         }
-        not_taken(Errno::from_raw_os_error(-taken))
+        Failure::of_send(Errno::from_raw_os_error(-taken), false)
     }
 }
 
@@ -234,8 +283,14 @@ impl Wire for UringWire {
         Ok(())
     }
 
-    fn send_own(&mut self, _slot: usize, _message: &[u8]) -> Result<bool, Failure> {
-        Err(Failure::Unsupported)
+    fn send_own(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure> {
+        debug_assert!(self.slots[slot].own.is_empty(), "one message at a time");
+        self.slots[slot].own_begun = false;
+        let sent = self.send_now(slot, message)?;
+        if sent < message.len() {
+            self.keep_own(slot, message.to_vec(), sent);
+        }
+        Ok(sent == message.len())
     }
 
     fn shut_down(&mut self, _slot: usize) -> Result<(), Failure> {
@@ -271,7 +326,7 @@ impl Wire for UringWire {
         }
     }
 
-    fn retired(&self) -> usize {
+    fn retired(&mut self) -> usize {
         self.retired.len()
     }
 
@@ -295,15 +350,7 @@ impl Wire for UringWire {
         }
     }
 
-    fn traffic(&self) -> Traffic {
+    fn traffic(&mut self) -> Traffic {
         self.traffic
-    }
-}
-
-/// Why no byte of a message was accepted.
-fn not_taken(errno: Errno) -> Failure {
-    match Failure::from(errno) {
-        Failure::Reset => Failure::ClosedByPeer,
-        failure => failure,
     }
 }

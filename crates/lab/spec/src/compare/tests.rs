@@ -175,5 +175,6 @@ fn what_cannot_be_asked_of_running_servers_is_refused() {
     let served_by = vec![file("/n"), file("/m")];
     let plan = compare_plan(&CompareArgs { served_by, ..args(&urls) }).unwrap();
     assert_eq!(plan.parts[0].variants[1].served_by, Some(file("/m")));
-    assert!(of(&args(&["https://h/", "https://i/"])).contains("https"));
+    let https = CompareArgs { https: true, ..args(&["https://h/", "https://i/"]) };
+    assert_eq!(of(&https), "--https is for commands; a URL has its own scheme");
 }

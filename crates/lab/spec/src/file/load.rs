@@ -8,7 +8,7 @@ use super::reader::{Scope, Table};
 use crate::error::SpecError;
 use crate::load::{Check, EngineChoice, Exchange, Expect, HttpRequest, Lines, Load};
 
-pub(super) const LOAD_KEYS: [&str; 21] = [
+pub(super) const LOAD_KEYS: [&str; 26] = [
     "connections",
     "threads",
     "new_connection",
@@ -30,6 +30,11 @@ pub(super) const LOAD_KEYS: [&str; 21] = [
     "series",
     "prefix",
     "interval",
+    "insecure",
+    "cacert",
+    "cert",
+    "key",
+    "tls_resumption",
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,6 +95,15 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
         expect.body = table.text("expect_body", scope)?.map(String::into_bytes).or(expect.body);
         expect.length = table.size("expect_length", scope)?.map(|size| size.0).or(expect.length);
         expect.check = table.choice("check", &CHECKS, scope)?.or(expect.check);
+        set(&mut load.tls.insecure, table.flag("insecure")?);
+        set(&mut load.tls.resumption, table.flag("tls_resumption")?);
+        for (key, file) in [
+            ("cacert", &mut load.tls.cacert),
+            ("cert", &mut load.tls.cert),
+            ("key", &mut load.tls.key),
+        ] {
+            set(file, table.text(key, scope)?.map(|path| Some(path.into())));
+        }
     }
     for table in layers {
         set(&mut lines.per_message, table.number("lines", scope)?);
@@ -108,6 +122,11 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
             Exchange::Lines(lines)
         }
     };
+    if load.tls.cert.is_some() != load.tls.key.is_some() {
+        let given = if load.tls.cert.is_some() { "cert" } else { "key" };
+        let message = "a client certificate needs both cert and key".to_owned();
+        return Err(error_at(given, layers, message));
+    }
     for key in ["lines", "series", "prefix", "interval"] {
         belongs(key, "lines", kind == Kind::Lines, layers)?;
     }

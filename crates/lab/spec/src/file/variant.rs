@@ -9,7 +9,7 @@ use super::reader::{Scope, Table, Value, Vars};
 use super::stack::{ParsedStack, SHARED_KEYS, assemble};
 use super::{File, required, vars};
 use crate::error::{SpecError, suggestion};
-use crate::load::Exchange;
+use crate::load::{Exchange, TlsOptions};
 use crate::plan::{Schedule, ServedBy, Variant};
 use crate::target::{Endpoint, Target};
 
@@ -65,6 +65,10 @@ pub(super) fn variant<'a>(
     let (target, parsed, place) =
         target.ok_or_else(|| table.error(format!("variant '{name}' has no target")))?;
     check_fit(file, place, &parsed, &load.exchange)?;
+    if parsed.server_name().is_none() && load.tls != TlsOptions::default() {
+        let message = "the load has options of HTTPS, but this target does not begin with https://";
+        return Err(file.source.error(place.span(), message));
+    }
     check_counted(file, place, &parsed, &load.exchange, served_by.as_ref())?;
     let ceiling = table.flag("ceiling")?.unwrap_or(false);
     let actions = actions(file, &layers, &stack.processes, schedule, &scope)?;

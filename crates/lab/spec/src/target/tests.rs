@@ -7,7 +7,7 @@ fn tcp(host: &str, port: u16) -> Endpoint {
 }
 
 fn http(endpoint: Endpoint, authority: &str, path: &str) -> Target {
-    Target::Http { endpoint, authority: authority.to_owned(), path: path.to_owned() }
+    Target::Http { endpoint, tls: false, authority: authority.to_owned(), path: path.to_owned() }
 }
 
 fn unix(path: &str) -> Endpoint {
@@ -68,6 +68,31 @@ fn what_people_leave_out_is_filled_in() {
 }
 
 #[test]
+fn https_has_a_scheme_a_port_and_a_name_for_the_certificate() {
+    for (text, shown, authority, name) in [
+        ("https://example.org", "https://example.org:443/", "example.org", "example.org"),
+        ("HTTPS://h:8443/x", "https://h:8443/x", "h:8443", "h"),
+        ("https://[::1]:1/", "https://[::1]:1/", "[::1]:1", "::1"),
+        ("https://unix:/s:/x", "https://unix:/s:/x", "localhost", "localhost"),
+    ] {
+        let target = Target::parse(text).unwrap();
+        assert_eq!(target.to_string(), shown);
+        assert_eq!(target.server_name(), Some(name));
+        let Target::Http { tls: true, authority: found, .. } = &target else {
+            panic!("{target:?}")
+        };
+        assert_eq!(found, authority);
+        assert_eq!(Target::parse(shown), Ok(target));
+    }
+    let over = Target::parse_with_unix_socket("https://example.org/x", "/s").unwrap();
+    assert_eq!(
+        (over.to_string().as_str(), over.server_name()),
+        ("https://unix:/s:/x", Some("example.org"))
+    );
+    assert_eq!(Target::parse("http://h/").unwrap().server_name(), None);
+}
+
+#[test]
 fn port_80_is_not_named_in_the_host_header() {
     assert_eq!(Target::parse("http://[::1]/"), Ok(http(tcp("::1", 80), "[::1]", "/")));
 }
@@ -77,10 +102,6 @@ fn errors_say_what_to_write_instead() {
     let long = format!("unix:/{}", "x".repeat(107));
     let cases = [
         ("", "it is empty; write one such as http://127.0.0.1:8000/"),
-        (
-            "https://host/",
-            "HTTPS is not supported; use a plain HTTP port, as http://host:port/path",
-        ),
         (
             "ftp://host/",
             "'ftp://' is not a supported scheme; use http://host:port/path, \

@@ -156,7 +156,7 @@ impl Wire for SimulatedWire {
         self.close(slot);
     }
 
-    fn retired(&self) -> usize {
+    fn retired(&mut self) -> usize {
         0
     }
 
@@ -166,23 +166,17 @@ impl Wire for SimulatedWire {
 
     fn release(&mut self, _slot: usize) {}
 
-    fn traffic(&self) -> Traffic {
+    fn traffic(&mut self) -> Traffic {
         self.traffic
     }
 }
 
 impl Engine for SimulatedEngine {
-    type Wire = SimulatedWire;
-
-    fn wire(&mut self) -> &mut SimulatedWire {
+    fn wire(&mut self) -> &mut dyn Wire {
         &mut self.0
     }
 
-    fn turn<H: Handler<SimulatedWire>>(
-        &mut self,
-        timeout: Nanos,
-        handler: &mut H,
-    ) -> io::Result<()> {
+    fn turn(&mut self, timeout: Nanos, handler: &mut dyn Handler) -> io::Result<()> {
         let wire = &mut self.0;
         let mut idle = true;
         // A different order of connections in every turn.
@@ -200,13 +194,13 @@ impl Engine for SimulatedEngine {
 }
 
 /// Reports some of what is pending on a slot.
-fn step<H: Handler<SimulatedWire>>(wire: &mut SimulatedWire, slot: usize, handler: &mut H) {
+fn step(wire: &mut SimulatedWire, slot: usize, handler: &mut dyn Handler) {
     match wire.slots[slot].pending.front() {
         None => {}
         Some(PendingEvent::Connected(true)) => {
             wire.slots[slot].pending.pop_front();
             wire.traffic.connects += 1;
-            handler.connected(wire, slot);
+            handler.connected(wire, slot, None);
         }
         Some(PendingEvent::Connected(false)) => {
             wire.close(slot);
@@ -225,7 +219,7 @@ fn step<H: Handler<SimulatedWire>>(wire: &mut SimulatedWire, slot: usize, handle
 }
 
 /// Delivers up to a random number of bytes, never beyond the end of a response.
-fn deliver<H: Handler<SimulatedWire>>(wire: &mut SimulatedWire, slot: usize, handler: &mut H) {
+fn deliver(wire: &mut SimulatedWire, slot: usize, handler: &mut dyn Handler) {
     let most = if wire.chances.dribble { 1 } else { 1 + wire.rng.next_u64() % 80 };
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < most {

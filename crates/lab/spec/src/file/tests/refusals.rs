@@ -266,9 +266,10 @@ fn of_a_variant() {
             "other variants or parts declare it in their vars; this one must too",
         ),
         (
-            "target = \"https://localhost/\"\n",
-            "target 'https://localhost/' is not a target: HTTPS is not supported; use a plain \
-             HTTP port, as http://host:port/path",
+            "target = \"ftp://localhost/\"\n",
+            "target 'ftp://localhost/' is not a target: 'ftp://' is not a supported scheme; use \
+             http://host:port/path, http://unix:/path/to.sock:/path, tcp://host:port or \
+             unix:/path/to.sock",
             21,
             10,
             "",

@@ -1,0 +1,27 @@
+//! What rustls reports, in the words of `netio`.
+
+use netio::TlsFailure;
+use rustls::{CertificateError, Error};
+
+/// The failure of a connection.
+pub(crate) fn failure(error: &Error) -> TlsFailure {
+    match error {
+        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::NoCertificatesPresented => TlsFailure::BadCertificate,
+        Error::AlertReceived(alert) => TlsFailure::Alert(u8::from(*alert)),
+        Error::PeerIncompatible(_) | Error::NoApplicationProtocol => TlsFailure::NothingInCommon,
+        Error::InvalidMessage(_) => TlsFailure::NotTls,
+        _ => TlsFailure::Broken,
+    }
+}
+
+fn of_certificate(error: &CertificateError) -> TlsFailure {
+    use CertificateError as Of;
+    match error {
+        Of::Expired | Of::ExpiredContext { .. } => TlsFailure::Expired,
+        Of::NotValidYet | Of::NotValidYetContext { .. } => TlsFailure::NotYetValid,
+        Of::NotValidForName | Of::NotValidForNameContext { .. } => TlsFailure::OtherName,
+        Of::UnknownIssuer => TlsFailure::UnknownIssuer,
+        _ => TlsFailure::BadCertificate,
+    }
+}
