@@ -20,7 +20,9 @@ pub(crate) fn state_json(state: RunState) -> &'static str {
 pub(crate) fn load_json(load: &Load) -> Value {
     let exchange = json!(load.exchange);
     json!({
-        "connections": load.connections,
+        "connections": load.connections.div_ceil(load.streams.max(1)),
+        "http": if load.http2 { "2" } else { "1.1" },
+        "streams": load.streams.max(1),
         "threads": load.threads,
         "new_connection": load.new_connection,
         "exchange": exchange["kind"],

@@ -44,7 +44,14 @@ pub(crate) fn client_layout(layout: &Layout) -> String {
 pub(crate) fn load(load: &Load, offers: &[(Offer, Option<f64>)]) -> String {
     let open_alone = offers.iter().all(|(offer, _)| *offer == Offer::Open) && !offers.is_empty();
     let most = if open_alone { "at most " } else { "" };
-    let mut words = vec![format!("{most}{}", plural(u64::from(load.connections), "connection"))];
+    let connections = load.connections.div_ceil(load.streams.max(1));
+    let mut words = vec![format!("{most}{}", plural(u64::from(connections), "connection"))];
+    if load.streams > 1 {
+        words[0] += &format!(" of {}", plural(u64::from(load.streams), "stream"));
+    }
+    if load.http2 {
+        words.push("HTTP/2".to_owned());
+    }
     if load.new_connection {
         words.push("a new one for each request".to_owned());
     }
@@ -342,13 +349,15 @@ mod tests {
             engines: vec![Engine::Epoll, Engine::IoUring],
             busy_poll: true,
             linger_zero: true,
+            http2: true,
+            streams: 10,
             insecure: true,
             tls_resumption: true,
             status: Some(200),
         };
         assert_eq!(
             load(&all, &[(Offer::Open, Some(20_000.0))]),
-            "at most 1,000 connections, a new one for each request, echo of 64 B, 2 client threads, \
+            "at most 100 connections of 10 streams, HTTP/2, a new one for each request, echo of 64 B, 2 client threads, \
              epoll and io_uring, busy polling, certificates not verified, TLS sessions resumed, \
              closed by reset (SO_LINGER 0), open loop at 20,000 requests/s"
         );

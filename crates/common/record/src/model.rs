@@ -118,7 +118,8 @@ pub struct Part {
 /// The load on every variant of a part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Connections in use at once (closed loop), or at most (open loop).
+    /// Requests in progress at once (closed loop), or at most (open loop): connections, or streams on
+    /// them.
     pub connections: u32,
     /// Client threads.
     pub threads: u32,
@@ -132,6 +133,13 @@ pub struct Load {
     pub busy_poll: bool,
     /// Whether TCP connections are reset instead of closed (SO_LINGER 0).
     pub linger_zero: bool,
+    /// Whether HTTP/2 is spoken instead of HTTP/1.1.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub http2: bool,
+    /// Requests in progress at once on each connection, of which `connections` is a multiple; 0 for
+    /// one.
+    #[serde(default)]
+    pub streams: u32,
     /// Whether any certificate is accepted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,

@@ -52,6 +52,8 @@ pub(crate) fn shared_load(load: &spec::Load) -> record::Load {
         engines: Vec::new(),
         busy_poll: load.busy_poll,
         linger_zero: load.linger_zero,
+        http2: load.http == spec::HttpVersion::Http2,
+        streams: load.streams,
         insecure: load.tls.insecure,
         tls_resumption: load.tls.resumption,
         status: load.expect.status,

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use base::{Nanos, Seed};
 use drive::{LearnedResponse, LoopStart, Window};
 use record::Offer;
-use spec::{Endpoint, Exchange, Mode, Part, Target, Variant};
+use spec::{Endpoint, Exchange, HttpVersion, Mode, Part, Target, Variant};
 
 use crate::error::StartError;
 use crate::lead_in::slice_of;
@@ -344,6 +344,7 @@ struct NullKey {
     unix: bool,
     oneshot: bool,
     tls: bool,
+    http: HttpVersion,
     new_connection: bool,
     body_bytes: u64,
 }
@@ -368,7 +369,8 @@ fn null_key(variant: &Variant, learned: Option<&LearnedResponse>) -> Option<Null
     let body_bytes = learned.and_then(|l| l.length).unwrap_or(12).min(1 << 20);
     let on = variant.on.clone();
     let new_connection = variant.load.new_connection;
-    Some(NullKey { on, unix, oneshot, tls, new_connection, body_bytes })
+    let http = variant.load.http;
+    Some(NullKey { on, unix, oneshot, tls, http, new_connection, body_bytes })
 }
 
 /// Throughput of the client with a server that does next to nothing.

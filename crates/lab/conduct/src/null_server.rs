@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 use drive::LoopStart;
-use spec::{Mode, Part, Process, ReadyCheck, Stack, TlsOptions, Variant};
+use spec::{HttpVersion, Mode, Part, Process, ReadyCheck, Stack, TlsOptions, Variant};
 
 use crate::lead_in::slice_of;
 
@@ -28,10 +28,12 @@ pub(crate) fn null_variant(
         None => ReadyCheck::Port("$HOST:$PORT".into()),
     };
     let tls = if target.starts_with("https") { " --tls" } else { "" };
+    let http2 =
+        if like.load.http == HttpVersion::Http2 && mode == "http" { " --http2" } else { "" };
     let process = Process {
         name: "null server".into(),
         command: format!(
-            "$TACHOGRAPH serve-fixture --listen {listen} --mode {mode} --body-size {body_bytes}{tls}"
+            "$TACHOGRAPH serve-fixture --listen {listen} --mode {mode} --body-size {body_bytes}{tls}{http2}"
         ),
         env: BTreeMap::new(),
         ready: vec![ready],
@@ -49,6 +51,10 @@ pub(crate) fn null_variant(
     };
     variant.load.expect = spec::Expect::default();
     let resumption = like.load.tls.resumption;
+    if mode != "http" {
+        variant.load.http = HttpVersion::Http1;
+        variant.load.streams = 1;
+    }
     variant.load.tls = TlsOptions { insecure: true, resumption, ..TlsOptions::default() };
     variant
 }

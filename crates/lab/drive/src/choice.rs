@@ -4,7 +4,7 @@ use std::io;
 
 use netio::{Address, NoUring, Uring};
 use serde::{Deserialize, Serialize};
-use spec::{EngineChoice, Exchange, Load};
+use spec::{EngineChoice, Exchange, HttpVersion, Load};
 
 /// I/O backend of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,8 +31,12 @@ pub(crate) fn choose(load: &Load, address: &Address, tls: bool) -> Result<Engine
     match load.engine {
         EngineChoice::Epoll => Ok(EngineKind::Epoll),
         EngineChoice::IoUring => Uring::probe().map(|()| EngineKind::IoUring),
-        // Encrypted messages do not pass through the ring's queue.
-        EngineChoice::Auto if tls || !is_io_uring_better(load, address) => Ok(EngineKind::Epoll),
+        // Encrypted messages and streams do not pass through the ring's queue.
+        EngineChoice::Auto
+            if tls || load.http == HttpVersion::Http2 || !is_io_uring_better(load, address) =>
+        {
+            Ok(EngineKind::Epoll)
+        }
         EngineChoice::Auto => {
             Ok(if Uring::probe().is_ok() { EngineKind::IoUring } else { EngineKind::Epoll })
         }

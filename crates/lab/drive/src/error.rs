@@ -1,7 +1,7 @@
 //! Loads that cannot start.
 
 use base::Nanos;
-use netio::{Failure, MAX_PATH_BYTES, TlsFailure};
+use netio::{Failure, Http2Failure, MAX_PATH_BYTES, TlsFailure};
 use spec::{Endpoint, EngineChoice, Exchange, Load, Target};
 
 use crate::Fault;
@@ -57,6 +57,9 @@ pub(crate) fn unreachable(target: &Target, failure: Failure, timeout: Nanos) -> 
         Failure::TooManyFiles => "too many open files; raise the limit with 'ulimit -n'".to_owned(),
         Failure::WrongSocketType => "the file at that path is not a socket of this type".to_owned(),
         Failure::Tls(failure) => no_tls(target, failure),
+        Failure::Http2(Http2Failure::NotHttp2) => {
+            "it does not speak HTTP/2 on this port; leave out --http2-prior-knowledge".to_owned()
+        }
         other => other.kind(),
     };
     DriveError::Unreachable(format!("cannot connect to {}: {why}", shown(target)))
@@ -83,11 +86,14 @@ fn no_tls(target: &Target, failure: TlsFailure) -> String {
         TlsFailure::NothingInCommon => {
             "it accepts neither TLS 1.3 nor TLS 1.2 with a cipher that is still safe".to_owned()
         }
+        TlsFailure::OtherProtocol => "it does not speak HTTP/2 here; leave out --http2".to_owned(),
         // RFC 8446, 6: handshake_failure, bad_certificate to unknown_ca, certificate_required.
         TlsFailure::Alert(alert @ (40 | 42..=48 | 116)) => format!(
             "it refuses this client (TLS alert {alert}); if it asks for a certificate, use --cert \
              and --key"
         ),
+        // RFC 7301, 3.2: no_application_protocol.
+        TlsFailure::Alert(120) => "it does not speak this version of HTTP here".to_owned(),
         TlsFailure::Alert(alert) => format!("it refuses the handshake (TLS alert {alert})"),
         TlsFailure::NotTls => {
             "it does not speak TLS on this port; write http:// instead of https://".to_owned()

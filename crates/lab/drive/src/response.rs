@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use netio::Address;
-use spec::{Check as Level, Exchange, Expect};
+use spec::{Check as Level, Exchange, Expect, HttpVersion, Load};
 
 use crate::Fault;
 use crate::http::{Flow, ResponseReader, Sink};
@@ -15,6 +15,8 @@ use crate::observe::LearnedResponse;
 pub(crate) enum ResponseEnd {
     /// By HTTP's framing.
     Http(ResponseReader),
+    /// By HTTP/2, whose engine reports it.
+    Framed,
     /// By the server closing the connection.
     UntilClose,
     /// After this many bytes.
@@ -32,8 +34,9 @@ pub(crate) enum ResponseEnd {
 }
 
 impl ResponseEnd {
-    pub(crate) fn new(exchange: &Exchange, address: &Address) -> ResponseEnd {
-        match exchange {
+    pub(crate) fn new(load: &Load, address: &Address) -> ResponseEnd {
+        match &load.exchange {
+            Exchange::Http(_) if load.http == HttpVersion::Http2 => ResponseEnd::Framed,
             Exchange::Http(request) => {
                 ResponseEnd::Http(ResponseReader::new(request.method == "HEAD"))
             }
@@ -49,6 +52,7 @@ impl ResponseEnd {
     pub(crate) fn another(&self) -> ResponseEnd {
         match *self {
             ResponseEnd::Http(ref reader) => ResponseEnd::Http(reader.another()),
+            ResponseEnd::Framed => ResponseEnd::Framed,
             ResponseEnd::UntilClose => ResponseEnd::UntilClose,
             ResponseEnd::Sized { size } => ResponseEnd::Sized { size },
             ResponseEnd::Message => ResponseEnd::Message,
@@ -81,7 +85,7 @@ impl ResponseEnd {
         const KEPT: Flow = Flow::Done { keep_alive: true };
         match self {
             ResponseEnd::Http(reader) => reader.push(bytes, check),
-            ResponseEnd::UntilClose => {
+            ResponseEnd::UntilClose | ResponseEnd::Framed => {
                 check.body(bytes);
                 Ok(Flow::More)
             }
@@ -123,7 +127,7 @@ impl ResponseEnd {
             ResponseEnd::Http(reader) => reader.end(),
             ResponseEnd::UntilClose if seen.bytes > 0 => Ok(Flow::Done { keep_alive: false }),
             ResponseEnd::Stream { waiting, .. } if *waiting > 0 => Err(Fault::ClosedWithin),
-            _ if seen.bytes > 0 => Err(Fault::ClosedWithin),
+            _ if seen.bytes > 0 || seen.status > 0 => Err(Fault::ClosedWithin),
             _ => Err(Fault::ClosedBefore),
         }
     }

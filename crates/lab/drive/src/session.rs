@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use base::{CpuSet, Nanos, Seed};
+use http2::Http2;
 use ledger::{Counts, Errors};
 use netio::{Address, Engine, Epoll, Failure, RETIRED_MAX, Setup, Uring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use spec::{Check, Exchange, Load, Mode, Target};
+use spec::{Check, Exchange, HttpVersion, Load, Mode, Target};
+use tls::Tls;
 
 use crate::Fault;
 use crate::choice::{self, EngineKind};
@@ -105,9 +107,10 @@ impl Session {
         let message = message(target, load);
         let tls = target
             .server_name()
-            .map(|name| tls::Client::new(&load.tls, name, &["http/1.1"]))
+            .map(|name| tls::Client::new(&load.tls, name, protocol(load.http)))
             .transpose()
             .map_err(|error| DriveError::Unfit(error.to_string()))?;
+        let layers = Layers { tls, http2: http2_request(target, load) };
         let mut session = Session {
             target: target.clone(),
             load: Load { timeout: load.timeout.min(TIMEOUT_MAX), ..load.clone() },
@@ -127,10 +130,10 @@ impl Session {
         };
         let mut failure = Failure::Unreachable;
         for address in addresses {
-            session.engine = choice::choose(load, &address, tls.is_some())
+            session.engine = choice::choose(load, &address, target.server_name().is_some())
                 .map_err(|error| DriveError::Unfit(error.to_string()))?;
             session.client_threads =
-                client_threads(session.engine, &address, load, connections_max, &message, &tls)
+                client_threads(session.engine, &address, load, connections_max, &message, &layers)
                     .map_err(|error| error::own(&error))?;
             match session.open_first()? {
                 Ok(()) => return Ok(session),
@@ -475,6 +478,34 @@ pub(crate) fn message(target: &Target, load: &Load) -> Arc<[u8]> {
     }
 }
 
+/// What lies between a session's sockets and its requests.
+#[derive(Clone)]
+struct Layers {
+    tls: Option<tls::Client>,
+    http2: Option<http2::Request>,
+}
+
+/// The protocols to choose from (ALPN).
+fn protocol(version: HttpVersion) -> &'static [&'static str] {
+    match version {
+        HttpVersion::Http1 => &["http/1.1"],
+        HttpVersion::Http2 => &["h2"],
+    }
+}
+
+/// The request as HTTP/2 sends it, if that is spoken.
+fn http2_request(target: &Target, load: &Load) -> Option<http2::Request> {
+    match (&load.exchange, target) {
+        (Exchange::Http(request), Target::Http { tls, authority, path, .. })
+            if load.http == HttpVersion::Http2 =>
+        {
+            let scheme = if *tls { "https" } else { "http" };
+            Some(http2::Request::new(request, scheme, authority, path))
+        }
+        _ => None,
+    }
+}
+
 /// Creates the client threads and spreads the connections over them without losing the remainder.
 fn client_threads(
     engine: EngineKind,
@@ -482,15 +513,19 @@ fn client_threads(
     load: &Load,
     connections_max: u32,
     message: &Arc<[u8]>,
-    tls: &Option<tls::Client>,
+    layers: &Layers,
 ) -> std::io::Result<Vec<ClientThread>> {
-    let threads = load.threads.min(load.connections);
-    let answer = ResponseEnd::new(&load.exchange, address);
+    let streams = load.streams.max(1);
+    let threads = load.threads.min(load.connections / streams).max(1);
+    let answer = ResponseEnd::new(load, address);
     let now_s = base::timestamp_now().as_second().unsigned_abs();
     (0..threads)
         .map(|client_thread| {
-            let share =
-                |all: u32| (all / threads + u32::from(client_thread < all % threads)) as usize;
+            // Slots that share a connection stay together.
+            let share = |all: u32| {
+                let all = all / streams;
+                ((all / threads + u32::from(client_thread < all % threads)) * streams) as usize
+            };
             let (connections, slots) = (share(load.connections), share(connections_max));
             let setup = Setup {
                 busy_poll: load.busy_poll,
@@ -504,18 +539,26 @@ fn client_threads(
                 }
                 _ => None,
             };
-            let tls = tls.clone();
+            let layers = layers.clone();
+            let streams = streams as usize;
             let make = move || -> std::io::Result<Box<dyn Engine>> {
-                let engine: Box<dyn Engine> = match engine {
+                let mut setup = setup;
+                if layers.http2.is_some() {
+                    setup.slots = Http2::<Epoll>::slots_below(slots, streams);
+                }
+                let mut engine: Box<dyn Engine> = match engine {
                     EngineKind::Epoll => Box::new(Epoll::new(&setup)?),
                     EngineKind::IoUring => {
                         Box::new(Uring::new(&setup).map_err(choice::unavailable)?)
                     }
                 };
-                Ok(match tls {
-                    None => engine,
-                    Some(client) => Box::new(tls::Tls::new(engine, client, &setup)),
-                })
+                if let Some(client) = layers.tls {
+                    engine = Box::new(Tls::new(engine, client, &setup));
+                }
+                if let Some(request) = layers.http2 {
+                    engine = Box::new(Http2::new(engine, request, slots, streams));
+                }
+                Ok(engine)
             };
             ClientThread::start(make, answers, connections, client_thread, lines)
         })

@@ -572,6 +572,14 @@ impl Handler for SliceRun<'_> {
         }
     }
 
+    fn responded(&mut self, _wire: &mut dyn Wire, slot: usize, status: u16) {
+        self.conns[slot].seen.status = status;
+    }
+
+    fn completed(&mut self, wire: &mut dyn Wire, slot: usize, keeps: bool) {
+        self.answered(wire, slot, keeps, false);
+    }
+
     fn ended(&mut self, wire: &mut dyn Wire, slot: usize, ending: Ending) {
         let conn = &mut self.conns[slot];
         let link = std::mem::replace(&mut conn.link, Link::Closed);

@@ -11,6 +11,8 @@ mod accounting;
 mod faults;
 #[path = "peer/helper.rs"]
 mod helper;
+#[path = "peer/http2.rs"]
+mod http2;
 #[path = "peer/open_loop.rs"]
 mod open_loop;
 #[path = "peer/protocol.rs"]

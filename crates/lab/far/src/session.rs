@@ -61,15 +61,17 @@ impl Clients {
         seed: Seed,
         step: Nanos,
     ) -> Result<Clients, FarError> {
-        let count = on.len();
+        let (count, streams) = (on.len(), load.streams.max(1));
         let part = |index: usize| Load {
-            connections: share(load.connections, index, count),
-            connections_max: load.connections_max.map(|most| share(most, index, count)),
+            connections: share(load.connections / streams, index, count) * streams,
+            connections_max: load
+                .connections_max
+                .map(|most| share(most / streams, index, count) * streams),
             ..load.clone()
         };
         let loads: Vec<Load> = (0..count).map(part).collect();
         let threads: Vec<u32> =
-            loads.iter().map(|load| load.threads.min(load.connections)).collect();
+            loads.iter().map(|load| load.threads.min(load.connections / streams)).collect();
         let all = threads.iter().sum();
         let mut first = 0;
         let mut opening = Vec::with_capacity(count);

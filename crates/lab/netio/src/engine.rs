@@ -156,6 +156,17 @@ pub trait Handler {
     /// already closed, so an end will be reported after its last bytes.
     fn received(&mut self, wire: &mut dyn Wire, slot: usize, bytes: &[u8], closing: bool);
 
+    /// The head of the slot's response arrived, from an engine that knows where responses begin and
+    /// end; what it receives is then a body.
+    fn responded(&mut self, wire: &mut dyn Wire, slot: usize, status: u16) {
+        let _ = (wire, slot, status);
+    }
+
+    /// That response is complete. Unless it `keeps` the slot, the next request needs a new connection.
+    fn completed(&mut self, wire: &mut dyn Wire, slot: usize, keeps: bool) {
+        let _ = (wire, slot, keeps);
+    }
+
     /// The slot's connection ended or could not be made; the slot is empty.
     fn ended(&mut self, wire: &mut dyn Wire, slot: usize, ending: Ending);
 }

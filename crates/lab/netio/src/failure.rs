@@ -33,6 +33,8 @@ pub enum Failure {
     Unsupported,
     /// TLS could not be agreed on, or broke.
     Tls(TlsFailure),
+    /// A stream or a connection of HTTP/2 ended in another way than by a response.
+    Http2(Http2Failure),
     /// Any other errno.
     Other(i32),
 }
@@ -52,6 +54,8 @@ pub enum TlsFailure {
     BadCertificate,
     /// There is no version, cipher or protocol that both sides accept.
     NothingInCommon,
+    /// The server did not choose the protocol that has to be spoken.
+    OtherProtocol,
     /// The server refused, with this alert (RFC 8446, 6).
     Alert(u8),
     /// The server's bytes are not TLS.
@@ -60,6 +64,56 @@ pub enum TlsFailure {
     ClosedEarly,
     /// The server broke the protocol, or bytes were changed on their way.
     Broken,
+}
+
+/// How a stream or a connection of HTTP/2 ended without a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Http2Failure {
+    /// The server reset the stream, with this error (RFC 9113, 7).
+    Reset(u32),
+    /// The server announced the end of the connection, and did not process the stream.
+    GoneAway,
+    /// The server broke the protocol.
+    Broken,
+    /// The body was shorter or longer than its Content-Length.
+    WrongLength,
+    /// The server's first bytes are not HTTP/2.
+    NotHttp2,
+}
+
+/// Names of the errors, in the order of their codes (RFC 9113, 7).
+const HTTP2_ERRORS: [&str; 14] = [
+    "NO_ERROR",
+    "PROTOCOL_ERROR",
+    "INTERNAL_ERROR",
+    "FLOW_CONTROL_ERROR",
+    "SETTINGS_TIMEOUT",
+    "STREAM_CLOSED",
+    "FRAME_SIZE_ERROR",
+    "REFUSED_STREAM",
+    "CANCEL",
+    "COMPRESSION_ERROR",
+    "CONNECT_ERROR",
+    "ENHANCE_YOUR_CALM",
+    "INADEQUATE_SECURITY",
+    "HTTP_1_1_REQUIRED",
+];
+
+impl Http2Failure {
+    /// A stable name, under which errors are counted.
+    fn kind(self) -> String {
+        match self {
+            Http2Failure::Reset(code) => match HTTP2_ERRORS.get(code as usize) {
+                Some(name) => return format!("stream reset ({name})"),
+                None => return format!("stream reset (error {code})"),
+            },
+            Http2Failure::GoneAway => "not processed before GOAWAY",
+            Http2Failure::Broken => "HTTP/2 broken",
+            Http2Failure::WrongLength => "bad framing",
+            Http2Failure::NotHttp2 => "not HTTP/2",
+        }
+        .to_owned()
+    }
 }
 
 impl TlsFailure {
@@ -72,6 +126,7 @@ impl TlsFailure {
             TlsFailure::UnknownIssuer => "certificate of an unknown issuer",
             TlsFailure::BadCertificate => "bad certificate",
             TlsFailure::NothingInCommon => "no common TLS version or cipher",
+            TlsFailure::OtherProtocol => "no HTTP/2 by ALPN",
             TlsFailure::Alert(number) => return format!("TLS alert {number}"),
             TlsFailure::NotTls => "not TLS",
             TlsFailure::ClosedEarly => "closed during the TLS handshake",
@@ -109,6 +164,7 @@ impl Failure {
             Failure::WrongSocketType => "wrong socket type".to_owned(),
             Failure::Unsupported => "not supported by the I/O backend".to_owned(),
             Failure::Tls(failure) => failure.kind(),
+            Failure::Http2(failure) => failure.kind(),
             Failure::Other(number) => std::io::Error::from_raw_os_error(number).to_string(),
         }
     }

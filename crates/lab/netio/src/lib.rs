@@ -22,7 +22,7 @@ pub use address::{Address, AddressError, MAX_PATH_BYTES};
 pub use counter::SharedCounter;
 pub use engine::{Connect, Ending, Engine, Handler, Handshake, Setup, Traffic, Wire};
 pub use epoll::{Epoll, EpollWire};
-pub use failure::{Failure, TlsFailure};
+pub use failure::{Failure, Http2Failure, TlsFailure};
 pub use listen::{Listener, bind_listener, bind_packets, hand_over_socketpair};
 pub use names::use_builtin_lookups;
 pub use retired::RETIRED_MAX;

@@ -23,7 +23,8 @@ pub use error::{SpecError, TextPosition};
 pub use fail_if::{FailIf, Interval, METRICS, RatioTest, Test, Truth, VariantMetric};
 pub use file::{SourceFile, includes, join_files, parse_plan, parse_plan_files};
 pub use load::{
-    Arrivals, Check, EngineChoice, Exchange, Expect, HttpRequest, Lines, Load, Mode, TlsOptions,
+    Arrivals, Check, EngineChoice, Exchange, Expect, HttpRequest, HttpVersion, Lines, Load, Mode,
+    TlsOptions,
 };
 pub use parameters::{Parameter, Values, expand as expand_parameters};
 pub use plan::{

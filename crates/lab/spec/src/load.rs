@@ -15,6 +15,11 @@ pub struct Load {
     pub connections_max: Option<u32>,
     /// Client threads, each with its own event loop.
     pub threads: u32,
+    /// The version of HTTP.
+    pub http: HttpVersion,
+    /// Requests that share a connection; more than one only for HTTP/2. `connections` is a multiple
+    /// of it: it counts requests in progress, not sockets.
+    pub streams: u32,
     /// Whether each request uses a new connection.
     pub new_connection: bool,
     /// I/O backend of the client.
@@ -55,6 +60,8 @@ impl Default for Load {
             connections: 10,
             connections_max: None,
             threads: 1,
+            http: HttpVersion::Http1,
+            streams: 1,
             new_connection: false,
             engine: EngineChoice::Auto,
             busy_poll: false,
@@ -65,6 +72,16 @@ impl Default for Load {
             tls: TlsOptions::default(),
         }
     }
+}
+
+/// The version of HTTP that the client speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2: by ALPN with TLS, by prior knowledge without (RFC 9113, 3.2 and 3.3).
+    Http2,
 }
 
 /// I/O backend of the client.

@@ -57,6 +57,9 @@ pub enum TlsError {
 #[derive(Clone, Debug)]
 pub struct Client {
     config: Arc<ClientConfig>,
+    /// The protocol that the server must choose, if it is not the one that a server without ALPN
+    /// speaks.
+    required: Option<&'static str>,
     name: ServerName<'static>,
 }
 
@@ -69,7 +72,7 @@ impl Client {
     pub fn new(
         options: &TlsOptions,
         server_name: &str,
-        protocols: &[&str],
+        protocols: &[&'static str],
     ) -> Result<Client, TlsError> {
         let name = ServerName::try_from(server_name.to_owned())
             .map_err(|_| TlsError::BadName(server_name.to_owned()))?;
@@ -108,7 +111,8 @@ impl Client {
             true => Resumption::in_memory_sessions(SESSIONS),
             false => Resumption::disabled(),
         };
-        Ok(Client { config: Arc::new(config), name })
+        let required = protocols.first().copied().filter(|first| *first != "http/1.1");
+        Ok(Client { config: Arc::new(config), required, name })
     }
 
     /// The settings, for another implementation of connections.
@@ -119,6 +123,11 @@ impl Client {
     /// The name that the server's certificate must have.
     pub fn server_name(&self) -> ServerName<'static> {
         self.name.clone()
+    }
+
+    /// Whether the server's choice of a protocol is one that can be spoken.
+    pub(crate) fn accepts(&self, protocol: Option<&[u8]>) -> bool {
+        self.required.is_none_or(|required| protocol == Some(required.as_bytes()))
     }
 
     /// Begins a connection.

@@ -53,6 +53,11 @@ impl Connection {
         self.peer_closed
     }
 
+    /// The protocol that the server has chosen (ALPN).
+    pub(crate) fn protocol(&self) -> Option<&[u8]> {
+        self.tls.alpn_protocol()
+    }
+
     /// What the handshake that has just ended was.
     pub(crate) fn handshake(&self) -> Handshake {
         Handshake {

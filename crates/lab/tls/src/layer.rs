@@ -20,7 +20,7 @@ pub struct Tls<E> {
 impl<E: Engine> Tls<E> {
     /// TLS over the engine `below`, which was made with this setup.
     pub fn new(below: E, client: Client, setup: &Setup) -> Tls<E> {
-        let slots = (0..setup.slots).map(|_| Slot::default()).collect();
+        let slots = (0..setup.slots).map(|_| TlsSlot::default()).collect();
         let message = setup.message.clone();
         Tls { below, layer: Layer { client, message, slots, plain: Vec::new() } }
     }
@@ -34,13 +34,13 @@ impl<E: Engine> Tls<E> {
 struct Layer {
     client: Client,
     message: Arc<[u8]>,
-    slots: Vec<Slot>,
+    slots: Vec<TlsSlot>,
     /// What the bytes that were received last contain.
     plain: Vec<u8>,
 }
 
 #[derive(Default)]
-struct Slot {
+struct TlsSlot {
     connection: Option<Box<Connection>>,
     /// Bytes for the server, which wait for those before them to be taken.
     outgoing: Vec<u8>,
@@ -91,7 +91,7 @@ impl TlsWire<'_> {
                 Ok(all)
             }
             Err(failure) => {
-                *state = Slot::default();
+                *state = TlsSlot::default();
                 Err(failure)
             }
         }
@@ -100,7 +100,7 @@ impl TlsWire<'_> {
     /// Encrypts a message and sends it; whether all of it was taken. An error leaves the slot empty.
     fn send_encrypted(&mut self, slot: usize, message: Option<&[u8]>) -> Result<bool, Failure> {
         let Layer { slots, message: constant, .. } = &mut *self.layer;
-        let Slot { connection, outgoing, is_corked, .. } = &mut slots[slot];
+        let TlsSlot { connection, outgoing, is_corked, .. } = &mut slots[slot];
         let Some(connection) = connection else { return Ok(true) };
         if let Err(failure) = connection.send(message.unwrap_or(constant), outgoing) {
             self.drop_connection(slot);
@@ -111,7 +111,7 @@ impl TlsWire<'_> {
 
     /// Closes the slot without a word.
     fn drop_connection(&mut self, slot: usize) {
-        self.layer.slots[slot] = Slot::default();
+        self.layer.slots[slot] = TlsSlot::default();
         self.below.close(slot);
     }
 
@@ -128,7 +128,7 @@ impl TlsWire<'_> {
 
 impl Wire for TlsWire<'_> {
     fn connect(&mut self, slot: usize) -> Result<Connect, Failure> {
-        self.layer.slots[slot] = Slot::default();
+        self.layer.slots[slot] = TlsSlot::default();
         if self.below.connect(slot)? == Connect::Done {
             self.begin(slot)?;
         }
@@ -157,7 +157,7 @@ impl Wire for TlsWire<'_> {
 
     fn retire(&mut self, slot: usize) {
         self.say_goodbye(slot);
-        self.layer.slots[slot] = Slot::default();
+        self.layer.slots[slot] = TlsSlot::default();
         self.below.retire(slot);
     }
 
@@ -288,13 +288,18 @@ impl Handler for EventRelay<'_> {
     }
 
     fn received(&mut self, below: &mut dyn Wire, slot: usize, bytes: &[u8], closing: bool) {
-        let Layer { slots, plain, .. } = &mut *self.layer;
-        let Slot { connection: Some(connection), outgoing, .. } = &mut slots[slot] else { return };
+        let Layer { client, slots, plain, .. } = &mut *self.layer;
+        let TlsSlot { connection: Some(connection), outgoing, .. } = &mut slots[slot] else {
+            return;
+        };
         plain.clear();
         let was_agreed = connection.is_agreed();
-        let outcome = connection.receive(bytes, plain, outgoing);
+        let mut outcome = connection.receive(bytes, plain, outgoing);
+        if !was_agreed && connection.is_agreed() && !client.accepts(connection.protocol()) {
+            outcome = Err(TlsFailure::OtherProtocol);
+        }
         let closing = closing || connection.is_peer_closed();
-        if !was_agreed && connection.is_agreed() {
+        if !was_agreed && connection.is_agreed() && outcome.is_ok() {
             let handshake = connection.handshake();
             self.agreed(below, slot, handshake);
         }

@@ -29,6 +29,7 @@ pub(crate) fn run(flags: &FixtureFlags) -> Outcome {
         backlog: flags.backlog,
         counter: flags.served_file.clone(),
         tls: flags.tls.then(|| tls(flags)),
+        http2: flags.http2,
         ..Config::new(listen, Service::hello())
     };
     let stop = stage::signals::install().map_err(Failure::new)?;

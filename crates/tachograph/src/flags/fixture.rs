@@ -17,6 +17,9 @@ pub(crate) struct FixtureFlags {
     /// Speak TLS, with a built-in certificate for localhost unless --cert is given
     #[arg(long)]
     pub(crate) tls: bool,
+    /// Speak HTTP/2
+    #[arg(long)]
+    pub(crate) http2: bool,
     /// Certificate (PEM) instead of the built-in one
     #[arg(long, value_name = "FILE", requires_all = ["tls", "key"])]
     pub(crate) cert: Option<PathBuf>,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use base::{Bytes, Nanos};
 use clap::Args;
 use spec::{
-    Arrivals, Check, EngineChoice, Exchange, Expect, HttpRequest, Load, Mode, ServedBy, Target,
-    TlsOptions,
+    Arrivals, Check, EngineChoice, Exchange, Expect, HttpRequest, HttpVersion, Load, Mode,
+    ServedBy, Target, TlsOptions,
 };
 
 use super::shared::{HookFlags, MachineFlags, OfferFlags, ResultFlags};
@@ -80,6 +80,12 @@ pub(crate) struct RequestFlags {
     /// Message size (echo), or bytes that count as one request (bulk)
     #[arg(long, default_value = "64", value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) size: Bytes,
+    /// Speak HTTP/2: chosen by ALPN with https://, known in advance with http://
+    #[arg(long, visible_alias = "http2-prior-knowledge", help_heading = "HTTP/2")]
+    pub(crate) http2: bool,
+    /// Requests in progress at once on each connection
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "http2", value_parser = clap::value_parser!(u32).range(1..=1_000), help_heading = "HTTP/2")]
+    pub(crate) streams: u32,
     #[command(flatten)]
     pub(crate) tls: TlsFlags,
 }
@@ -305,11 +311,20 @@ impl RequestFlags {
     /// `grows`.
     pub(crate) fn connections_max(&self, grows: bool) -> Option<u32> {
         let needed = grows && self.connections.is_none();
-        self.max_connections.or(needed.then_some(OPEN_CONNECTIONS_MAX))
+        let most = self.max_connections.or(needed.then_some(OPEN_CONNECTIONS_MAX));
+        most.map(|connections| connections * self.streams)
     }
 
     /// The load in these flags. `raw` means that the target is not HTTP.
     pub(crate) fn load(&self, raw: bool) -> Result<Load, Failure> {
+        if self.http2 && (raw || self.exchange.is_some_and(|kind| kind != ExchangeKind::Http)) {
+            return Err(Failure::new("--http2 needs a target of HTTP, not raw bytes"));
+        }
+        if self.new_connection && self.streams > 1 {
+            return Err(Failure::new(
+                "--new-connection has one request on each connection, and --streams several",
+            ));
+        }
         let exchange = match (self.exchange, raw) {
             (None | Some(ExchangeKind::Http), false) => Exchange::Http(self.http()?),
             (Some(ExchangeKind::Oneshot), true) => Exchange::Oneshot,
@@ -333,9 +348,11 @@ impl RequestFlags {
             check: self.check.map(Check::from),
         };
         Ok(Load {
-            connections: self.connections(),
+            connections: self.connections() * self.streams,
             connections_max: self.connections_max(false),
             threads: self.threads.min(self.connections()),
+            http: if self.http2 { HttpVersion::Http2 } else { HttpVersion::Http1 },
+            streams: self.streams,
             new_connection: self.new_connection || exchange == Exchange::Oneshot,
             engine: self.engine.into(),
             busy_poll: self.busy_poll,

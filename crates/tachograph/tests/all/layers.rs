@@ -17,6 +17,7 @@ const ORDER: &[&str] = &[
     "profile",
     "netio",
     "tls",
+    "http2",
     "stage",
     "drive",
     "fixture",

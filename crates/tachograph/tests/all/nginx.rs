@@ -69,15 +69,29 @@ fn ledger_against_the_log(
     let count = requests.to_string();
     let mut args = vec!["load", "-n", &count, "--served-by", &by, "--json", &url];
     args.extend(further.iter().map(String::as_str));
-    let json = place.run(&args).status(0).json();
+    let json = place.run(&args).measured().json();
     assert_valid("load-2.json", &json);
-    assert_eq!(json["ledger"]["completed"], requests);
-    assert_eq!(json["ledger"]["served"], requests);
+    let column = |ledger: &str, name: &str| json[ledger][name].as_u64().unwrap();
     let lines = std::fs::read_to_string(place.path("access.log")).unwrap().lines().count();
     // Three probes before the requests, and some to learn whether the body varies.
-    let before = json["warm_up"]["sent"].as_u64().unwrap();
-    assert!((3..=303).contains(&before), "{before}");
-    assert_eq!(lines as u64, before + requests);
+    assert!((3..=303).contains(&column("warm_up", "sent")), "{}", json["warm_up"]);
+    assert_eq!(lines as u64, column("warm_up", "completed") + column("ledger", "completed"));
+    assert_eq!(column("ledger", "served"), column("ledger", "completed"));
+    assert_eq!(column("ledger", "completed") + column("ledger", "failed"), requests);
+    json
+}
+
+/// The same, where none may fail.
+fn all_succeed(
+    listen: &str,
+    url: &str,
+    ready: impl Fn() -> bool,
+    requests: u64,
+    further: &[&str],
+) -> serde_json::Value {
+    let json = ledger_against_the_log(listen, url, ready, requests, further);
+    assert_eq!(json["ledger"]["completed"], requests, "{}", json["errors"]);
+    assert_eq!(json["verdict"], "ok");
     json
 }
 
@@ -86,7 +100,7 @@ fn kept_connections_over_tcp() {
     let port = free_port();
     let ready = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
     let url = format!("http://127.0.0.1:{port}/");
-    ledger_against_the_log(&format!("127.0.0.1:{port}"), &url, ready, 20_000, &[]);
+    all_succeed(&format!("127.0.0.1:{port}"), &url, ready, 20_000, &[]);
 }
 
 #[test]
@@ -94,18 +108,12 @@ fn a_connection_per_request_over_tcp() {
     let port = free_port();
     let ready = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
     let url = format!("http://127.0.0.1:{port}/");
-    ledger_against_the_log(
-        &format!("127.0.0.1:{port}"),
-        &url,
-        ready,
-        20_000,
-        &["--new-connection"],
-    );
+    all_succeed(&format!("127.0.0.1:{port}"), &url, ready, 20_000, &["--new-connection"]);
 }
 
 #[test]
 fn kept_connections_over_a_unix_socket() {
-    ledger_against_the_log("unix:$DIR/s.sock", "http://unix:$DIR/s.sock:/", || false, 20_000, &[]);
+    all_succeed("unix:$DIR/s.sock", "http://unix:$DIR/s.sock:/", || false, 20_000, &[]);
 }
 
 /// A key, and a certificate for localhost, in the place of a test.
@@ -126,7 +134,7 @@ const WITH_TLS: &str = " ssl; ssl_certificate $DIR/cert.pem; ssl_certificate_key
 
 #[test]
 fn kept_connections_with_tls() {
-    ledger_against_the_log(
+    all_succeed(
         &format!("unix:$DIR/s.sock{WITH_TLS}"),
         "https://unix:$DIR/s.sock:/",
         || false,
@@ -146,7 +154,7 @@ fn new_connections_with_tls_and_with_sessions_that_are_resumed() {
         let port = free_port();
         let ready = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
         let args = ["--new-connection", "--cacert", "$DIR/cert.pem"];
-        let json = ledger_against_the_log(
+        let json = all_succeed(
             &format!("127.0.0.1:{port}{WITH_TLS}; {version}"),
             &format!("https://localhost:{port}/"),
             ready,
@@ -164,15 +172,45 @@ fn new_connections_with_tls_and_with_sessions_that_are_resumed() {
 }
 
 #[test]
+fn streams_with_and_without_tls() {
+    for (listen, scheme, further) in [
+        ("unix:$DIR/s.sock http2".to_owned(), "http", &["--http2", "--streams", "8"][..]),
+        (
+            format!("unix:$DIR/s.sock http2{WITH_TLS}"),
+            "https",
+            &["--http2", "--streams", "8", "--cacert", "$DIR/cert.pem"],
+        ),
+    ] {
+        let url = format!("{scheme}://unix:$DIR/s.sock:/");
+        let json = all_succeed(&listen, &url, || false, 20_000, further);
+        assert_eq!(json["load"]["http"], "2");
+        assert_eq!(
+            (&json["load"]["connections"], &json["load"]["streams"]),
+            (&10.into(), &8.into())
+        );
+    }
+}
+
+/// nginx announces the end of a connection after so many requests (GOAWAY), and does not process those
+/// that were on their way.
+#[test]
+fn requests_that_a_goaway_leaves_undone_are_counted_as_that() {
+    let listen = "unix:$DIR/s.sock http2; keepalive_requests 100";
+    let url = "http://unix:$DIR/s.sock:/";
+    let further = ["--http2", "--streams", "8"];
+    let json = ledger_against_the_log(listen, url, || false, 20_000, &further);
+    let errors = json["errors"].as_object().unwrap();
+    let undone = errors.get("not processed before GOAWAY").map_or(0, |n| n.as_u64().unwrap());
+    assert_eq!(json["ledger"]["failed"], undone, "{errors:?}");
+    // At most the seven other streams of each of about 200 connections.
+    assert!(undone <= 1_500, "{undone}");
+    assert_eq!(errors.len(), usize::from(undone > 0));
+}
+
+#[test]
 fn heads_have_no_body() {
     let port = free_port();
     let ready = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
     let url = format!("http://127.0.0.1:{port}/");
-    ledger_against_the_log(
-        &format!("127.0.0.1:{port}"),
-        &url,
-        ready,
-        20_000,
-        &["--method", "HEAD"],
-    );
+    all_succeed(&format!("127.0.0.1:{port}"), &url, ready, 20_000, &["--method", "HEAD"]);
 }

@@ -483,6 +483,8 @@ impl Draw {
             engines: self.many(3, |d| d.one_of(&[Engine::Epoll, Engine::IoUring])),
             busy_poll: self.flag(),
             linger_zero: self.flag(),
+            http2: self.flag(),
+            streams: self.below(9) as u32,
             insecure: self.flag(),
             tls_resumption: self.flag(),
             status: Some(200),

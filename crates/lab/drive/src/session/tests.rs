@@ -58,7 +58,7 @@ fn panic_in_one_client_thread(turns_left: u32) {
     let address = Address::resolve(target.endpoint()).unwrap().remove(0);
     let setup = Setup::new(address.clone(), message(&target, &load), 3);
     let make = move || Ok(Faulty { inner: Epoll::new(&setup)?, turns_left });
-    let answer = ResponseEnd::new(&load.exchange, &address);
+    let answer = ResponseEnd::new(&load, &address);
     let answers = (0..3).map(|_| answer.another()).collect();
     session.client_threads[1] = ClientThread::start(make, answers, 3, 1, None).unwrap();
     let slice = Slice { window: Nanos::from_secs(600), requests: None, ..one_request() };

@@ -61,8 +61,7 @@ fn check<E: Engine, W>(make: impl Fn(&Setup) -> Result<E, W>) -> Result<(), W> {
             Target::Http { endpoint, tls: false, authority: "localhost".into(), path: "/".into() };
         let load = Load { exchange: Exchange::Http(Default::default()), ..Load::default() };
         let message = crate::session::message(&target, &load);
-        let answers =
-            (0..CONNECTIONS).map(|_| ResponseEnd::new(&load.exchange, &address)).collect();
+        let answers = (0..CONNECTIONS).map(|_| ResponseEnd::new(&load, &address)).collect();
         let engine = make(&Setup::new(address, message, CONNECTIONS))?;
         let mut worker = Worker::new(engine, answers, 0);
         for open in [false, true] {

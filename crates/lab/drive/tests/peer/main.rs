@@ -8,6 +8,7 @@ const ENGINE: spec::EngineChoice = spec::EngineChoice::Epoll;
 mod accounting;
 mod faults;
 mod helper;
+mod http2;
 mod lines;
 mod open_loop;
 mod protocol;

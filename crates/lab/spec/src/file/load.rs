@@ -6,9 +6,9 @@ use base::{Bytes, Nanos};
 
 use super::reader::{Scope, Table};
 use crate::error::SpecError;
-use crate::load::{Check, EngineChoice, Exchange, Expect, HttpRequest, Lines, Load};
+use crate::load::{Check, EngineChoice, Exchange, Expect, HttpRequest, HttpVersion, Lines, Load};
 
-pub(super) const LOAD_KEYS: [&str; 26] = [
+pub(super) const LOAD_KEYS: [&str; 28] = [
     "connections",
     "threads",
     "new_connection",
@@ -35,6 +35,8 @@ pub(super) const LOAD_KEYS: [&str; 26] = [
     "cert",
     "key",
     "tls_resumption",
+    "http",
+    "streams",
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,8 @@ const KINDS: [(&str, Kind); 5] = [
     ("bulk", Kind::Bulk),
     ("lines", Kind::Lines),
 ];
+
+const VERSIONS: [(&str, HttpVersion); 2] = [("1.1", HttpVersion::Http1), ("2", HttpVersion::Http2)];
 
 const ENGINES: [(&str, EngineChoice); 3] = [
     ("auto", EngineChoice::Auto),
@@ -95,6 +99,8 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
         expect.body = table.text("expect_body", scope)?.map(String::into_bytes).or(expect.body);
         expect.length = table.size("expect_length", scope)?.map(|size| size.0).or(expect.length);
         expect.check = table.choice("check", &CHECKS, scope)?.or(expect.check);
+        set(&mut load.http, table.choice("http", &VERSIONS, scope)?);
+        set(&mut load.streams, table.number("streams", scope)?);
         set(&mut load.tls.insecure, table.flag("insecure")?);
         set(&mut load.tls.resumption, table.flag("tls_resumption")?);
         for (key, file) in [
@@ -112,6 +118,8 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
         set(&mut lines.interval, table.time("interval", scope)?);
     }
     check_numbers(&load, layers)?;
+    check_streams(&load, kind, layers)?;
+    load.connections = load.connections.saturating_mul(load.streams);
     load.exchange = match kind {
         Kind::Http => Exchange::Http(request),
         Kind::Oneshot => Exchange::Oneshot,
@@ -192,6 +200,24 @@ fn check_numbers(load: &Load, layers: &[Table<'_>]) -> Result<(), SpecError> {
     }
     if load.timeout == Nanos::ZERO {
         return Err(error_at("timeout", layers, "timeout must be greater than zero".to_owned()));
+    }
+    Ok(())
+}
+
+/// Checks the keys of HTTP/2.
+fn check_streams(load: &Load, kind: Kind, layers: &[Table<'_>]) -> Result<(), SpecError> {
+    let error = |key: &str, message: &str| Err(error_at(key, layers, message.to_owned()));
+    if load.http == HttpVersion::Http2 && kind != Kind::Http {
+        return error("http", "http belongs to exchange = \"http\"");
+    }
+    if !(1..=1_000).contains(&load.streams) {
+        return error("streams", "streams must be from 1 to 1000");
+    }
+    if load.streams > 1 && load.http != HttpVersion::Http2 {
+        return error("streams", "streams need http = \"2\"");
+    }
+    if load.streams > 1 && load.new_connection {
+        return error("streams", "new_connection has one request on each connection");
     }
     Ok(())
 }

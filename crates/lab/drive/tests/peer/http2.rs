@@ -1,0 +1,212 @@
+//! HTTP/2: every fault is counted as often as it was made, and what a GOAWAY leaves undone is counted as
+//! that.
+
+use crate::helper::*;
+use base::Nanos;
+use drive::Observation;
+use fixture::{Faults, HttpAnswer, ResponseBody, Service};
+use ledger::Errors;
+use spec::{Exchange, HttpRequest, HttpVersion};
+
+const REQUESTS: u64 = 500;
+const EVERY: u64 = 50;
+const STRIKES: u64 = 10;
+
+/// A fixture that speaks HTTP/2, loaded over two connections of four streams.
+fn streams(on: On, service: Service, faults: Faults) -> Rig {
+    let mut rig = rig_with(on, service, |config| {
+        config.faults = faults;
+        config.http2 = true;
+    });
+    rig.load.http = HttpVersion::Http2;
+    rig.load.streams = 4;
+    rig.load.connections = 8;
+    rig
+}
+
+const TRANSPORTS: [On; 4] = [On::V4, On::Unix, On::Tls, On::TlsUnix];
+
+fn errors(pairs: &[(&str, u64)]) -> Errors {
+    pairs.iter().map(|(kind, n)| ((*kind).to_owned(), *n)).collect()
+}
+
+#[test]
+fn counts_of_client_and_server_are_equal_and_connections_are_shared() {
+    for on in TRANSPORTS {
+        let rig = streams(on, Service::hello(), Faults::default());
+        let mut session = rig.session();
+        let seen = session.run(&requests(REQUESTS)).unwrap();
+        assert_laws(&seen);
+        assert_eq!((seen.counts.completed, seen.connects), (REQUESTS, 1), "{:?}", seen.errors);
+        let (counts, _) = session.close();
+        assert_eq!(counts.completed, REQUESTS + 3);
+        assert_eq!(rig.fixture.stop().unwrap(), REQUESTS + 3, "{on:?}");
+    }
+}
+
+#[test]
+fn every_fault_of_a_stream_is_one_failed_request() {
+    let every = |change: fn(&mut Faults)| {
+        let mut faults = Faults::default();
+        change(&mut faults);
+        faults
+    };
+    for (faults, kind) in [
+        (every(|f| f.drop_every = EVERY), "stream reset (INTERNAL_ERROR)"),
+        (every(|f| f.reset_every = EVERY), "stream reset (INTERNAL_ERROR)"),
+        (every(|f| f.cut_every = EVERY), "stream reset (INTERNAL_ERROR)"),
+        (every(|f| f.corrupt_every = EVERY), "body differs"),
+        (every(|f| f.truncate_every = EVERY), "bad framing"),
+        (every(|f| f.surplus_every = EVERY), "bad framing"),
+    ] {
+        for on in [On::V4, On::TlsUnix] {
+            let rig = streams(on, Service::hello(), faults.clone());
+            let mut session = rig.session();
+            let seen = session.run(&requests(REQUESTS)).unwrap();
+            assert_laws(&seen);
+            assert_eq!(seen.errors, errors(&[(kind, STRIKES)]), "{on:?} {faults:?}");
+            // One stream failed, not its connection.
+            assert_eq!(seen.connects, 1, "{on:?} {faults:?}");
+            assert_eq!(rig.fixture.stop().unwrap(), REQUESTS + 3);
+        }
+    }
+}
+
+#[test]
+fn a_status_is_that_of_the_head() {
+    let faults = Faults { fail_after: Some(103), ..Faults::default() };
+    let rig = streams(On::V4, Service::hello(), faults);
+    let mut session = rig.session();
+    let seen = session.run(&requests(200)).unwrap();
+    assert_eq!((seen.counts.completed, seen.counts.failed), (100, 100));
+    assert_eq!(seen.errors, errors(&[("status 503", 100)]));
+}
+
+/// A load of a server that ends each connection after so many answers.
+fn with_ended_connections(announce_close: bool) -> (Observation, u64) {
+    let faults = Faults { close_after_answers: 40, announce_close, ..Faults::default() };
+    let rig = streams(On::V4, Service::hello(), faults);
+    let mut session = rig.session();
+    let seen = session.run(&requests(REQUESTS)).unwrap();
+    assert_laws(&seen);
+    drop(session);
+    (seen, rig.fixture.stop().unwrap())
+}
+
+#[test]
+fn after_goaway_requests_use_a_new_connection_and_none_is_sent_again() {
+    let (seen, served) = with_ended_connections(true);
+    let left = seen.errors.get("not processed before GOAWAY").copied().unwrap_or(0);
+    assert_eq!(seen.counts.failed, left, "{:?}", seen.errors);
+    assert_eq!(seen.counts.completed + left, REQUESTS);
+    // What came after the announcement was not processed; the fixture counts it nevertheless.
+    assert!(served >= seen.counts.completed + 3, "{served}");
+    assert!(seen.connects >= 10, "{}", seen.connects);
+}
+
+#[test]
+fn a_connection_that_breaks_fails_the_requests_on_it_and_no_others() {
+    let (seen, served) = with_ended_connections(false);
+    let kinds: Vec<&str> = seen.errors.keys().map(String::as_str).collect();
+    let known = ["closed before a response", "reset"];
+    assert!(kinds.iter().all(|kind| known.contains(kind)), "{kinds:?}");
+    assert!(seen.counts.failed <= seen.connects * 4, "{} {:?}", seen.connects, seen.errors);
+    assert_eq!(seen.counts.completed + seen.counts.failed, REQUESTS);
+    assert!(served >= seen.counts.completed + 3 && served <= REQUESTS + 3);
+}
+
+#[test]
+fn bodies_of_requests_and_responses_pass_the_windows() {
+    let body: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
+    let shape = HttpAnswer { body: ResponseBody::Fixed(body.clone()), ..HttpAnswer::default() };
+    for on in TRANSPORTS {
+        let mut rig = streams(on, Service::Http(shape.clone()), Faults::default());
+        rig.load.exchange = Exchange::Http(HttpRequest {
+            method: "POST".into(),
+            body: body.clone(),
+            ..HttpRequest::default()
+        });
+        let mut session = rig.session();
+        let seen = session.run(&requests(40)).unwrap();
+        assert_eq!((seen.counts.completed, seen.connects), (40, 1), "{on:?} {:?}", seen.errors);
+        assert!(seen.bytes_sent > 40 * 300_000 && seen.bytes_received > 40 * 300_000);
+    }
+}
+
+#[test]
+fn a_window_that_never_opens_is_a_timeout() {
+    let faults = Faults { never_open_window: true, ..Faults::default() };
+    let mut rig = streams(On::V4, Service::hello(), faults);
+    let body = vec![b'x'; 100_000];
+    rig.load.exchange =
+        Exchange::Http(HttpRequest { method: "POST".into(), body, ..HttpRequest::default() });
+    rig.load.timeout = Nanos::from_millis(200);
+    let mut session = rig.open().unwrap();
+    let seen = session.run(&requests(8)).unwrap();
+    assert_eq!(seen.errors, errors(&[("timeout", 8)]));
+}
+
+#[test]
+fn heads_have_a_length_and_no_body() {
+    let mut rig = streams(On::V4, Service::hello(), Faults::default());
+    rig.load.exchange =
+        Exchange::Http(HttpRequest { method: "HEAD".into(), ..HttpRequest::default() });
+    let mut session = rig.session();
+    let seen = session.run(&requests(100)).unwrap();
+    assert_eq!((seen.counts.completed, seen.window.payload_bytes), (100, 0));
+}
+
+#[test]
+fn a_connection_for_each_request() {
+    for on in TRANSPORTS {
+        let mut rig = streams(on, Service::hello(), Faults::default());
+        rig.load.streams = 1;
+        rig.load.new_connection = true;
+        let mut session = rig.session();
+        let seen = session.run(&requests(200)).unwrap();
+        assert_laws(&seen);
+        assert_eq!((seen.counts.completed, seen.connects), (200, 200), "{on:?} {:?}", seen.errors);
+    }
+}
+
+#[test]
+fn an_open_loop_uses_streams_as_it_needs_them() {
+    let mut rig = streams(On::V4, Service::hello(), Faults::default());
+    rig.load.connections_max = Some(64);
+    let mut session = rig.session();
+    let mut slice = for_ms(0, 300);
+    slice.mode = spec::Mode::Open { rate_per_s: 2_000.0, arrivals: spec::Arrivals::Poisson };
+    let seen = session.run(&slice).unwrap();
+    assert_laws(&seen);
+    assert!(seen.counts.completed > 100, "{:?}", seen.counts);
+    assert_eq!(seen.counts.failed, 0, "{:?}", seen.errors);
+}
+
+#[test]
+fn servers_of_the_other_version_are_named() {
+    let mut plain = rig(On::V4, Service::hello(), Faults::default());
+    plain.load.http = HttpVersion::Http2;
+    plain.load.timeout = Nanos::from_millis(500);
+    let refusal = |rig: &Rig| {
+        let refused = rig.open().and_then(|mut session| session.learn().map(drop));
+        refused.unwrap_err().to_string().replace(&rig.target.to_string(), "TARGET")
+    };
+    assert_eq!(
+        refusal(&plain),
+        "cannot connect to TARGET: it does not speak HTTP/2 on this port; leave out \
+         --http2-prior-knowledge"
+    );
+    let mut secure = rig(On::Tls, Service::hello(), Faults::default());
+    secure.load.http = HttpVersion::Http2;
+    assert_eq!(
+        refusal(&secure),
+        "cannot connect to TARGET: it does not speak this version of HTTP here"
+    );
+    let mut newer = rig_with(On::Tls, Service::hello(), |config| config.http2 = true);
+    assert_eq!(
+        refusal(&newer),
+        "cannot connect to TARGET: it does not speak this version of HTTP here"
+    );
+    newer.load.http = HttpVersion::Http2;
+    assert!(newer.session().run(&requests(10)).is_ok());
+}
