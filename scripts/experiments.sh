@@ -32,7 +32,7 @@ tachograph=$1
 shift
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
-  names=(raw-sockets flask-gunicorn-nginx flask-gunicorn-nginx-2016 flask-gunicorn-nginx-2016-versions docker python-servers python-servers-2013 python-servers-concurrent python-servers-concurrent-2013 django-layers django-layers-2013 payload graceful-restart recorder-transports series-accuracy)
+  names=(raw-sockets flask-gunicorn-nginx flask-gunicorn-nginx-2016 flask-gunicorn-nginx-2016-versions docker python-servers python-servers-2013 python-servers-concurrent python-servers-concurrent-2013 django-layers django-layers-2013 payload graceful-restart tls-and-http2 recorder-transports series-accuracy)
 fi
 results=${RESULTS:-docs/results}
 export TACHOGRAPH_RECORD=${TACHOGRAPH_RECORD:-target/experiments.sqlite}
@@ -109,6 +109,7 @@ time_of() {
     django-layers-2013) echo 14m ;;
     flask-gunicorn-nginx-2016) echo 7m ;;
     recorder-transports) echo 3m ;;
+    tls-and-http2) echo 1m ;;
     *) echo 4m ;;
   esac
 }

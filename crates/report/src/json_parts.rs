@@ -19,10 +19,11 @@ pub(crate) fn state_json(state: RunState) -> &'static str {
 /// The load; the size of a message or chunk is null if the exchange has none.
 pub(crate) fn load_json(load: &Load) -> Value {
     let exchange = json!(load.exchange);
+    let connections = load.connections.div_ceil(load.streams.max(1));
     json!({
-        "connections": load.connections.div_ceil(load.streams.max(1)),
-        "http": if load.http2 { "2" } else { "1.1" },
-        "streams": load.streams.max(1),
+        "connections": if load.is_mixed { load.connections } else { connections },
+        "http": (!load.is_mixed).then_some(if load.http2 { "2" } else { "1.1" }),
+        "streams": (!load.is_mixed).then_some(load.streams.max(1)),
         "threads": load.threads,
         "new_connection": load.new_connection,
         "exchange": exchange["kind"],

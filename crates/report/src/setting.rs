@@ -46,10 +46,15 @@ pub(crate) fn load(load: &Load, offers: &[(Offer, Option<f64>)]) -> String {
     let most = if open_alone { "at most " } else { "" };
     let connections = load.connections.div_ceil(load.streams.max(1));
     let mut words = vec![format!("{most}{}", plural(u64::from(connections), "connection"))];
-    if load.streams > 1 {
+    if load.is_mixed {
+        words = vec![
+            format!("{most}{} at once", plural(u64::from(load.connections), "request")),
+            "on connections of HTTP/1.1 or streams of HTTP/2".to_owned(),
+        ];
+    } else if load.streams > 1 {
         words[0] += &format!(" of {}", plural(u64::from(load.streams), "stream"));
     }
-    if load.http2 {
+    if load.http2 && !load.is_mixed {
         words.push("HTTP/2".to_owned());
     }
     if load.new_connection {
@@ -351,6 +356,7 @@ mod tests {
             linger_zero: true,
             http2: true,
             streams: 10,
+            is_mixed: false,
             insecure: true,
             tls_resumption: true,
             status: Some(200),
@@ -360,6 +366,11 @@ mod tests {
             "at most 100 connections of 10 streams, HTTP/2, a new one for each request, echo of 64 B, 2 client threads, \
              epoll and io_uring, busy polling, certificates not verified, TLS sessions resumed, \
              closed by reset (SO_LINGER 0), open loop at 20,000 requests/s"
+        );
+        let mixed = Load { connections: 16, is_mixed: true, ..plain.clone() };
+        assert_eq!(
+            load(&mixed, &[(Offer::Closed, None)]),
+            "16 requests at once, on connections of HTTP/1.1 or streams of HTTP/2, closed loop"
         );
         let both = [(Offer::Closed, None), (Offer::Open, Some(918.0))];
         let bulk = Load { exchange: Exchange::Bulk { bytes: 65_536 }, ..plain };

@@ -140,6 +140,9 @@ pub struct Load {
     /// one.
     #[serde(default)]
     pub streams: u32,
+    /// Whether variants differ in the version of HTTP or in the number of streams.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_mixed: bool,
     /// Whether any certificate is accepted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,

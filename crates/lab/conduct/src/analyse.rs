@@ -30,7 +30,9 @@ pub(crate) fn load_of(plan: &spec::Part) -> record::Load {
         spec::EngineChoice::IoUring => record::Engine::IoUring,
     };
     let engines: BTreeSet<record::Engine> = plan.variants.iter().map(|v| engine(&v.load)).collect();
-    record::Load { engines: engines.into_iter().collect(), ..shared_load(load) }
+    let protocol = |load: &spec::Load| (load.http, load.streams);
+    let is_mixed = plan.variants.iter().any(|v| protocol(&v.load) != protocol(load));
+    record::Load { engines: engines.into_iter().collect(), is_mixed, ..shared_load(load) }
 }
 
 /// A load as recorded, without the I/O backend.
@@ -54,6 +56,7 @@ pub(crate) fn shared_load(load: &spec::Load) -> record::Load {
         linger_zero: load.linger_zero,
         http2: load.http == spec::HttpVersion::Http2,
         streams: load.streams,
+        is_mixed: false,
         insecure: load.tls.insecure,
         tls_resumption: load.tls.resumption,
         status: load.expect.status,

@@ -6,7 +6,7 @@
 //! engine below.
 //!
 //! The protocol is rustls', in its form without buffers: it changes bytes here into bytes there, and
-//! [`connection`] holds what it leaves between two reads.
+//! `connection.rs` holds what it leaves between two reads.
 
 mod client;
 mod connection;

@@ -485,6 +485,7 @@ impl Draw {
             linger_zero: self.flag(),
             http2: self.flag(),
             streams: self.below(9) as u32,
+            is_mixed: self.flag(),
             insecure: self.flag(),
             tls_resumption: self.flag(),
             status: Some(200),
