@@ -109,7 +109,7 @@ time_of() {
     django-layers-2013) echo 14m ;;
     flask-gunicorn-nginx-2016) echo 7m ;;
     recorder-transports) echo 3m ;;
-    tls-and-http2) echo 1m ;;
+    tls-and-http2) echo 7m ;;
     *) echo 4m ;;
   esac
 }

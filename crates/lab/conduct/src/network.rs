@@ -77,8 +77,10 @@ pub(crate) fn limit(
     if used_per_s > SHARE_MAX * carried_per_s {
         return Some(NetworkLimit::Bytes { used_per_s, carried_per_s });
     }
-    // A new connection needs a round trip before that of its request (RFC 9293, 3.5).
-    let trips = if variant.load.new_connection { 2 } else { 1 };
+    // A new connection needs a round trip before that of its request (RFC 9293, 3.5), and with TLS at
+    // least another one (RFC 8446, 2).
+    let tls = u64::from(variant.target.starts_with("https"));
+    let trips = if variant.load.new_connection { 2 + tls } else { 1 };
     let round_trip = of_stack().map(|link| link.round_trip).min()? * trips;
     let connections = variant.load.connections;
     let most_per_s = f64::from(connections) / round_trip.max(Nanos(1)).as_secs_f64();

@@ -151,12 +151,18 @@ pub(crate) fn no_answer(target: &Target, fault: Fault, timeout: Nanos) -> DriveE
     DriveError::Unreachable(format!("no usable answer from {}: {why}", shown(target)))
 }
 
+/// The limit on requests in progress: each needs some hundred bytes.
+const IN_PROGRESS_MAX: u32 = 1_000_000;
+
 /// Refuses a load that does not suit the target.
 pub(crate) fn check_fit(target: &Target, load: &Load) -> Result<(), DriveError> {
     let packets =
         matches!(target.endpoint(), Endpoint::UnixDatagram(_) | Endpoint::UnixSeqpacket(_));
     let why = match (&load.exchange, target) {
         _ if load.connections == 0 => "at least one connection is required",
+        _ if load.connections > IN_PROGRESS_MAX => {
+            "at most 1,000,000 requests can be in progress at once; use fewer connections or streams"
+        }
         _ if load.threads == 0 => "at least one thread is required",
         _ if load.timeout == Nanos::ZERO => "a timeout of zero would fail every request",
         (Exchange::Http(_), Target::Raw(endpoint)) if !matches!(endpoint, Endpoint::Udp { .. }) => {

@@ -410,7 +410,10 @@ fn allow_files(load: &Load) -> Result<(u32, LimitedBy), DriveError> {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX);
     let (connections_max, limited_by) = connections_within(load, most)?;
-    let needed = u64::from(connections_max) + lingering_sockets(load) + FILES_BESIDE;
+    // A connection of HTTP/2 that the server is ending has a successor already.
+    let each = if load.http == HttpVersion::Http2 { 2 } else { 1 };
+    let connections = u64::from(connections_max).div_ceil(u64::from(load.streams.max(1)));
+    let needed = each * connections + lingering_sockets(load) + FILES_BESIDE;
     if limit.current.is_some_and(|current| current < needed) {
         let raised = Rlimit { current: Some(needed.min(most)), maximum: limit.maximum };
         setrlimit(Resource::Nofile, raised).map_err(|errno| error::own(&errno.into()))?;
@@ -423,15 +426,16 @@ fn lingering_sockets(load: &Load) -> u64 {
     u64::from(load.threads) * if load.new_connection { RETIRED_MAX as u64 } else { 0 }
 }
 
-/// The limit on connections if `most` files may be open.
+/// The limit on requests in progress if `most` files may be open; streams share one.
 fn connections_within(load: &Load, most: u64) -> Result<(u32, LimitedBy), DriveError> {
-    let connections = u64::from(load.connections);
+    let streams = u64::from(load.streams.max(1));
+    let connections = u64::from(load.connections) / streams;
     if connections + FILES_BESIDE > most {
         return Err(error::too_many_files(connections, most));
     }
     let wanted = load.connections_max.unwrap_or(0).max(load.connections);
     let room = most.saturating_sub(FILES_BESIDE + lingering_sockets(load)).max(connections);
-    match u32::try_from(room) {
+    match u32::try_from(room.saturating_mul(streams)) {
         Ok(room) if room < wanted => Ok((room, LimitedBy::OpenFiles)),
         _ => Ok((wanted, LimitedBy::Load)),
     }

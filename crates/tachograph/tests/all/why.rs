@@ -87,7 +87,7 @@ fn what_a_running_server_needs_its_time_for_adds_up() {
     assert!(is_permitted(), "this test needs root, or kernel.perf_event_paranoid at 0");
     let place = Place::new();
     let (_server, url) = Server::http(&["--burn", "300us"]);
-    let json = place.run(&["load", "--why", "-d", "2s", "--json", &url]).json();
+    let json = place.run(&["load", "--why", "-n", "5000", "--json", &url]).json();
     assert_valid("load-2.json", &json);
     let [why] = json["why"].as_array().unwrap().as_slice() else { panic!("{json:#}") };
     assert!(why["baseline"].is_null());

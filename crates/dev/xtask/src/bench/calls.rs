@@ -45,7 +45,7 @@ impl Client {
     /// Looks for the client: ours at `ours`, this program itself at `own`, the others on PATH.
     pub(super) fn find(self, ours: &Path, own: &Path) -> Option<InstalledClient> {
         let (path, version) = match (self, self.tool()) {
-            (Client::Epoll | Client::Uring, _) => (ours.to_owned(), version(ours, &["--version"])),
+            _ if self.engine().is_some() => (ours.to_owned(), version(ours, &["--version"])),
             (_, Some(tool)) => {
                 let path = on_path(tool.name)?;
                 let known = tool.version.map(|argument| version(&path, &[argument]));
@@ -71,11 +71,12 @@ impl Client {
     ) -> Vec<String> {
         let Place { port, other_port, socket } = place;
         let unix = line.transport == Transport::Unix;
-        let url = format!("http://127.0.0.1:{port}/");
+        let scheme = if line.tls { "https" } else { "http" };
+        let url = format!("{scheme}://127.0.0.1:{port}/");
         let connections = line.connections;
         let new = line.work == Work::NewConnection;
         let text = match self {
-            Client::Epoll | Client::Uring => {
+            Client::Epoll | Client::Uring | Client::Resumed => {
                 let mut text = match (line.work == Work::Bulk, unix) {
                     (true, true) => "load unix:SOCKET --exchange bulk --size 64KiB".to_owned(),
                     (true, false) => {
@@ -90,6 +91,11 @@ impl Client {
                 );
                 text += &format!(" --engine {}", self.engine().unwrap_or("auto"));
                 text += if new { " --new-connection" } else { "" };
+                text += if line.tls { " --insecure" } else { "" };
+                text += if self == Client::Resumed { " --tls-resumption" } else { "" };
+                if line.streams > 0 {
+                    text += &format!(" --http2 --streams {}", line.streams);
+                }
                 text += if line.work == Work::Spinning { " --busy-poll" } else { "" };
                 // A server that has just started makes every client late.
                 text += if rate_per_s.is_some() { " --warmup 300ms" } else { "" };
@@ -109,11 +115,16 @@ impl Client {
             }
             Client::H2load => {
                 let base = if unix { "-B unix:SOCKET ".to_owned() } else { String::new() };
-                format!("--h1 -t 1 -c {connections} -D {} {base}{url}", seconds.ceil())
+                let version = match line.streams {
+                    0 => "--h1".to_owned(),
+                    streams => format!("-m {streams}"),
+                };
+                format!("{version} -t 1 -c {connections} -D {} {base}{url}", seconds.ceil())
             }
             Client::Oha => {
                 let through = if unix { "--unix-socket SOCKET ".to_owned() } else { String::new() };
-                let closes = if new { "--disable-keepalive " } else { "" };
+                let mut closes = if new { "--disable-keepalive " } else { "" }.to_owned();
+                closes += if line.tls { "--insecure " } else { "" };
                 format!(
                     "--no-tui --output-format json -c {connections} -z {}ms {through}{closes}{url}",
                     (seconds * 1e3).round()
@@ -152,10 +163,8 @@ impl Client {
         let outcome = match (self, self.tool()) {
             (_, Some(tool)) => read_foreign(tool, &printed),
             (Client::Iperf3, _) => json.and_then(read_iperf3),
-            (Client::Epoll | Client::Uring, _) if work == Work::Bulk => {
-                json.and_then(read_ours_in_bytes)
-            }
-            (Client::Epoll | Client::Uring, _) => json.and_then(read_ours),
+            _ if self.engine().is_some() && work == Work::Bulk => json.and_then(read_ours_in_bytes),
+            _ if self.engine().is_some() => json.and_then(read_ours),
             _ => json.and_then(read_own),
         };
         outcome.ok_or_else(|| {
@@ -233,6 +242,23 @@ mod tests {
                 Client::Oha,
                 "new-unix",
                 "--no-tui|--output-format|json|-c|16|-z|1000ms|--unix-socket|/a b/s|--disable-keepalive|http://127.0.0.1:80/",
+            ),
+            (Client::Wrk, "https-new", "-t1|-c16|-d1s|-H|Connection: close|https://127.0.0.1:80/"),
+            (Client::H2load, "h2-16", "-m|16|-t|1|-c|16|-D|1|https://127.0.0.1:80/"),
+            (
+                Client::Oha,
+                "https-64",
+                "--no-tui|--output-format|json|-c|64|-z|1000ms|--insecure|https://127.0.0.1:80/",
+            ),
+            (
+                Client::Resumed,
+                "https-new",
+                "load|https://127.0.0.1:80/|--connections|16|--duration|1000ms|--json|--seed|1|--engine|epoll|--new-connection|--insecure|--tls-resumption",
+            ),
+            (
+                Client::Epoll,
+                "h2c-16",
+                "load|http://127.0.0.1:80/|--connections|16|--duration|1000ms|--json|--seed|1|--engine|epoll|--http2|--streams|16",
             ),
             (Client::Hey, "two-cpus-tcp", "-cpus|1|-c|1|-z|1000ms|http://127.0.0.1:80/"),
             (Client::Iperf3, "bulk-tcp", "-c|127.0.0.1|-p|81|-R|-t|1|--json"),

@@ -9,6 +9,8 @@ pub(super) enum Client {
     Epoll,
     /// Ours, on io_uring.
     Uring,
+    /// Ours, whose new connections continue earlier TLS sessions.
+    Resumed,
     Wrk,
     Ab,
     H2load,
@@ -29,6 +31,7 @@ impl Client {
         match self {
             Client::Epoll => "tachograph, epoll",
             Client::Uring => "tachograph, io_uring",
+            Client::Resumed => "tachograph, sessions resumed",
             Client::Wrk => "wrk",
             Client::Ab => "ab",
             Client::H2load => "h2load",
@@ -44,7 +47,7 @@ impl Client {
     /// The `--engine` value, for ours.
     pub(super) fn engine(self) -> Option<&'static str> {
         match self {
-            Client::Epoll => Some("epoll"),
+            Client::Epoll | Client::Resumed => Some("epoll"),
             Client::Uring => Some("io-uring"),
             _ => None,
         }

@@ -11,6 +11,10 @@ pub(super) struct Line {
     pub(super) transport: Transport,
     pub(super) work: Work,
     pub(super) connections: u32,
+    /// Whether TLS is spoken.
+    pub(super) tls: bool,
+    /// Streams on each connection of HTTP/2; 0 for HTTP/1.1.
+    pub(super) streams: u32,
     /// Whether the client shares the server's CPU instead of having its own.
     pub(super) same_cpu: bool,
     pub(super) clients: &'static [Client],
@@ -65,7 +69,7 @@ pub(super) enum Measure {
 }
 
 const OURS: [Client; 2] = [Client::Epoll, Client::Uring];
-use Client::{Ab, Bare, Blocking, Epoll, H2load, Hey, Iperf3, Oha, ReadLoop, Uring, Wrk};
+use Client::{Ab, Bare, Blocking, Epoll, H2load, Hey, Iperf3, Oha, ReadLoop, Resumed, Uring, Wrk};
 
 const fn rate(limit: f64, against: &'static [Client]) -> Goal {
     Goal { measure: Measure::Rate, against, limit }
@@ -84,13 +88,15 @@ const KEPT: Line = Line {
     transport: Transport::Tcp,
     work: Work::Kept,
     connections: 64,
+    tls: false,
+    streams: 0,
     same_cpu: false,
     clients: &OURS,
     goals: &[],
 };
 
 /// All lines, in the order of the page.
-pub(super) const LINES: [Line; 15] = [
+pub(super) const LINES: [Line; 19] = [
     Line {
         id: "tcp-64",
         title: "TCP, 64 connections that are kept",
@@ -132,6 +138,43 @@ pub(super) const LINES: [Line; 15] = [
         connections: 16,
         clients: &[Epoll, Uring, Oha],
         goals: &[rate(3.2, &[Oha])],
+        ..KEPT
+    },
+    Line {
+        id: "https-64",
+        title: "HTTPS, 64 connections that are kept",
+        tls: true,
+        clients: &[Epoll, Wrk, Oha],
+        goals: &[rate(1.3, &[Wrk, Oha]), cpu(0.75, &[Wrk])],
+        ..KEPT
+    },
+    Line {
+        id: "https-new",
+        title: "HTTPS, a connection for each request, 16 at a time",
+        tls: true,
+        work: Work::NewConnection,
+        connections: 16,
+        clients: &[Epoll, Resumed, Wrk],
+        goals: &[rate(1.0, &[Wrk])],
+        ..KEPT
+    },
+    Line {
+        id: "h2c-16",
+        title: "HTTP/2 without TLS, 16 connections of 16 streams",
+        connections: 16,
+        streams: 16,
+        clients: &[Epoll, H2load],
+        goals: &[rate(1.2, &[H2load]), cpu(0.85, &[H2load])],
+        ..KEPT
+    },
+    Line {
+        id: "h2-16",
+        title: "HTTP/2 with TLS, 16 connections of 16 streams",
+        tls: true,
+        connections: 16,
+        streams: 16,
+        clients: &[Epoll, H2load],
+        goals: &[rate(1.2, &[H2load]), cpu(0.85, &[H2load])],
         ..KEPT
     },
     Line {

@@ -21,7 +21,8 @@ A load generator takes CPU time from the server beside it, and a load generator 
 - The client has one thread on CPU 1, or on the server's CPU where stated.
 - Client CPU is the CPU time of the client's process from start to end (getrusage(2), user and system), divided by the number of requests that the server counted; for a bulk transfer, by the megabytes that the client read.
 - Tachograph checks status, framing and body of every answer; its start-up and its record in SQLite are included in its cost. The other clients do their own checks.
-- Tachograph is measured with both engines. Goals apply to the one that `--engine auto` selects.
+- Tachograph is measured with both engines; with TLS and HTTP/2 only with epoll, which `--engine auto` always selects there. Goals apply to the one that it selects.
+- With TLS, the clients do not verify the certificate, which signs itself; all speak TLS 1.3 with AES-256-GCM.
 - **met**: the whole interval meets the goal. **missed**: the whole interval misses it. **undecided**: the goal lies within the interval.
 
 ";

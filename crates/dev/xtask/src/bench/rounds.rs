@@ -208,8 +208,10 @@ impl Bench {
         };
         let mode = if line.work == Work::Bulk { "bulk" } else { "http" };
         let counted = count.display().to_string();
-        let arguments =
-            ["serve-fixture", "--mode", mode, "--listen", &listen, "--served-file", &counted];
+        let mut arguments =
+            vec!["serve-fixture", "--mode", mode, "--listen", &listen, "--served-file", &counted];
+        arguments.extend(line.tls.then_some("--tls"));
+        arguments.extend((line.streams > 0).then_some("--http2"));
         let mut process = self.start(self.rounds.server_cpu, &self.ours, &arguments)?;
         self.until_printed(&mut process, "listening")?;
         Ok(Server { _process: process, place, count })
