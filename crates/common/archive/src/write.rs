@@ -57,21 +57,14 @@ pub fn add_trial(
     let sql = "INSERT INTO block (run, part, block, json) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT DO NOTHING";
     execute(db, sql, params![run.as_str(), part as i64, block, json(&unfinished)?])?;
-    // The rate from both sides' JSON, so that equal rates are equal however SQLite reads decimals. A
+    // Rate and start from both sides' JSON, so that what is equal is written alike: SQLite reads
+    // decimals in its own way, and a start that ends with a zero has one digit less elsewhere. A
     // variant that is calibrated twice has a trial of each start.
     let sql = "DELETE FROM trial WHERE run = ?1 AND part = ?2 AND block = ?3 AND variant = ?4
-        AND offer = ?5 AND json ->> 'offered_per_s' IS ?6 ->> '$'
-        AND json ->> 'started' = ?7 ->> '$'";
-    let (offer, rate) = (trial.offer.word(), json(&trial.offered_per_s)?);
-    let at = params![
-        run.as_str(),
-        part as i64,
-        block,
-        trial.variant,
-        offer,
-        rate,
-        json(&trial.started)?
-    ];
+        AND offer = ?5 AND json ->> 'offered_per_s' IS ?6 ->> 'offered_per_s'
+        AND json ->> 'started' = ?6 ->> 'started'";
+    let (offer, text) = (trial.offer.word(), json(trial)?);
+    let at = params![run.as_str(), part as i64, block, trial.variant, offer, text];
     execute(db, sql, at)?;
     insert_trial(db, run, part, block, trial)
 }

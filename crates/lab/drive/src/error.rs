@@ -160,7 +160,7 @@ pub(crate) fn check_fit(target: &Target, load: &Load) -> Result<(), DriveError> 
         matches!(target.endpoint(), Endpoint::UnixDatagram(_) | Endpoint::UnixSeqpacket(_));
     let why = match (&load.exchange, target) {
         _ if load.connections == 0 => "at least one connection is required",
-        _ if load.connections > IN_PROGRESS_MAX => {
+        _ if load.streams > 1 && load.connections > IN_PROGRESS_MAX => {
             "at most 1,000,000 requests can be in progress at once; use fewer connections or streams"
         }
         _ if load.threads == 0 => "at least one thread is required",
