@@ -13,7 +13,9 @@ pub mod hpack;
 
 mod connection;
 mod layer;
+mod relay;
 mod request;
+mod streams;
 
 pub use layer::Http2;
 pub use request::Request;
