@@ -67,9 +67,13 @@ pub(crate) fn unreachable(target: &Target, failure: Failure, timeout: Nanos) -> 
 
 /// Why no keys could be agreed on, and what to do.
 fn no_tls(target: &Target, failure: TlsFailure) -> String {
-    let trusted = "name it with --cacert, or use --insecure to accept any certificate";
+    let trusted = "pass it with --cacert, or use --insecure to accept any certificate";
     match failure {
-        TlsFailure::Expired => format!("its certificate has expired; renew it, or {trusted}"),
+        TlsFailure::Expired => {
+            "its certificate has expired; renew it, or use --insecure to accept any \
+            certificate"
+                .to_owned()
+        }
         TlsFailure::NotYetValid => {
             "its certificate is not valid yet; check the clocks of both machines, or use --insecure"
                 .to_owned()
@@ -80,7 +84,7 @@ fn no_tls(target: &Target, failure: TlsFailure) -> String {
             target.server_name().unwrap_or_default()
         ),
         TlsFailure::UnknownIssuer => {
-            format!("nobody who is trusted has signed its certificate; {trusted}")
+            format!("its certificate is not signed by a trusted authority; {trusted}")
         }
         TlsFailure::BadCertificate => format!("its certificate cannot be verified; {trusted}"),
         TlsFailure::NothingInCommon => {

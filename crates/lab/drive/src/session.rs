@@ -544,7 +544,7 @@ fn client_threads(
                 _ => None,
             };
             let layers = layers.clone();
-            let streams = streams as usize;
+            let (streams, one_request) = (streams as usize, load.new_connection);
             let make = move || -> std::io::Result<Box<dyn Engine>> {
                 let mut setup = setup;
                 if layers.http2.is_some() {
@@ -560,7 +560,7 @@ fn client_threads(
                     engine = Box::new(Tls::new(engine, client, &setup));
                 }
                 if let Some(request) = layers.http2 {
-                    engine = Box::new(Http2::new(engine, request, slots, streams));
+                    engine = Box::new(Http2::new(engine, request, slots, streams, one_request));
                 }
                 Ok(engine)
             };

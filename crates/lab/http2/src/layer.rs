@@ -22,12 +22,20 @@ impl<E: Engine> Http2<E> {
         slots.div_ceil(streams.max(1)) * CONNECTIONS_EACH
     }
 
-    /// HTTP/2 over the engine `below`, with `slots` slots, of which `streams` share a connection.
-    pub fn new(below: E, request: Request, slots: usize, streams: usize) -> Http2<E> {
+    /// HTTP/2 over the engine `below`, with `slots` slots, of which `streams` share a connection. With
+    /// `one_request` a connection that has failed its only request is not used again.
+    pub fn new(
+        below: E,
+        request: Request,
+        slots: usize,
+        streams: usize,
+        one_request: bool,
+    ) -> Http2<E> {
         let connections = Http2::<E>::slots_below(slots, streams);
         let layer = Layer {
             request,
             streams: streams.max(1),
+            one_request,
             slots: (0..slots).map(|_| StreamSlot::default()).collect(),
             connections: (0..connections).map(|_| Connection::default()).collect(),
             broken: Vec::new(),

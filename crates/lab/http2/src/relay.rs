@@ -274,12 +274,11 @@ impl FrameRelay<'_> {
     fn fail(&mut self, below: &mut dyn Wire, slot: usize, failure: Http2Failure) {
         let c = self.layer.detach(slot);
         let mut wire = StreamWire { below, layer: self.layer };
+        // Before the next request looks for a connection.
+        c.iter().for_each(|c| wire.close_if_left(*c));
         let ending = Ending::Failed(Failure::Http2(failure));
         self.above.ended(&mut wire, slot, ending);
-        if let Some(c) = c {
-            wire.begin_queued(c);
-            wire.close_if_left(c);
-        }
+        c.iter().for_each(|c| wire.begin_queued(*c));
     }
 
     /// The slot's response is complete.

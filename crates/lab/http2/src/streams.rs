@@ -15,6 +15,8 @@ pub(crate) struct Layer {
     pub(crate) request: Request,
     /// Slots that share a connection.
     pub(crate) streams: usize,
+    /// Whether each request needs a connection of its own.
+    pub(crate) one_request: bool,
     pub(crate) slots: Vec<StreamSlot>,
     pub(crate) connections: Vec<Connection>,
     /// Connections whose sending failed outside a turn, which is reported in the next one.
@@ -280,10 +282,12 @@ impl Wire for StreamWire<'_> {
 }
 
 impl StreamWire<'_> {
-    /// Closes a connection that the server is ending once no slot uses it any more.
+    /// Closes a connection that the server is ending, or that was for one request, once no slot uses it
+    /// any more.
     pub(crate) fn close_if_left(&mut self, c: usize) {
         let connection = &mut self.layer.connections[c];
-        if connection.phase == Phase::Draining && connection.attached == 0 {
+        let is_done = connection.phase == Phase::Draining || self.layer.one_request;
+        if is_done && connection.attached == 0 {
             self.free(c);
             self.below.retire(c);
         }

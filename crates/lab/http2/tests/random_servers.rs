@@ -364,7 +364,7 @@ fn run(seed: u64, chances: Chances) -> Option<(Client, u64)> {
     let connections = (0..slots_below).map(|_| ServerSide::default()).collect();
     let below = Below { connections, rng, chances, settings, answered: 0 };
     let request = Request::new(&HttpRequest::default(), "http", "localhost", "/a");
-    let mut engine = Http2::new(below, request, SLOTS, STREAMS);
+    let mut engine = Http2::new(below, request, SLOTS, STREAMS, false);
     let mut client = Client {
         seen: [Seen::Closed; SLOTS],
         body: std::array::from_fn(|_| Vec::new()),
@@ -418,7 +418,7 @@ fn wrong_bytes_end_in_an_error_and_never_in_a_panic_or_a_request_too_many() {
     for seed in 0..600 {
         let chances = Chances { reset: 10, go_away: 10, close: 10, flip: 50 };
         // A flipped bit may make both wait for ever, as a length that is too long does: that is the
-        // timeout of whoever drives the engine.
+        // timeout of the engine's user.
         if let Some((client, _)) = run(seed, chances) {
             assert_eq!(client.completed + client.failed, REQUESTS);
         }

@@ -48,7 +48,7 @@ pub enum TlsFailure {
     NotYetValid,
     /// The server's certificate is for other names.
     OtherName,
-    /// Nobody who is trusted has signed the server's certificate.
+    /// The server's certificate is not signed by a trusted authority.
     UnknownIssuer,
     /// The server's certificate cannot be used, for another reason.
     BadCertificate,

@@ -1,7 +1,7 @@
 //! TLS between the load engine's sockets and its protocols.
 //!
 //! [`Tls`] is an engine of `netio` on top of another one: its slots are connected when the keys are
-//! agreed on, and the bytes that it delivers are decrypted. So whoever drives an engine needs to know
+//! agreed on, and the bytes that it delivers are decrypted. So code that uses an engine needs to know
 //! nothing of TLS, and how the bytes travel (epoll, io_uring, TCP, Unix sockets) is the business of the
 //! engine below.
 //!

@@ -170,6 +170,17 @@ fn a_connection_for_each_request() {
 }
 
 #[test]
+fn the_connection_of_a_request_that_was_reset_was_used_again_where_each_needs_its_own() {
+    let faults = Faults { drop_every: 10, ..Faults::default() };
+    let mut rig = streams(On::V4, Service::hello(), faults);
+    rig.load.streams = 1;
+    rig.load.new_connection = true;
+    let mut session = rig.session();
+    let seen = session.run(&requests(200)).unwrap();
+    assert_eq!((seen.counts.failed, seen.connects), (20, 200), "{:?}", seen.errors);
+}
+
+#[test]
 fn an_open_loop_uses_streams_as_it_needs_them() {
     let mut rig = streams(On::V4, Service::hello(), Faults::default());
     rig.load.connections_max = Some(64);

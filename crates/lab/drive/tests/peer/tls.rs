@@ -101,8 +101,7 @@ fn a_certificate_that_is_not_accepted_is_explained_and_can_be_ignored() {
         (
             "old",
             "old.pem",
-            "its certificate has expired; renew it, or name it with --cacert, or use --insecure to \
-             accept any certificate",
+            "its certificate has expired; renew it, or use --insecure to accept any certificate",
         ),
         (
             "other",
@@ -113,7 +112,7 @@ fn a_certificate_that_is_not_accepted_is_explained_and_can_be_ignored() {
         (
             "unknown",
             "other.pem",
-            "nobody who is trusted has signed its certificate; name it with --cacert, or use \
+            "its certificate is not signed by a trusted authority; pass it with --cacert, or use \
              --insecure to accept any certificate",
         ),
     ] {
