@@ -13,7 +13,7 @@ use crate::json_parts::{
 };
 use crate::load::LoadReport;
 use crate::validity::RunVerdict;
-use crate::{caveat, handshakes, setting, validity, verdict, view};
+use crate::{caveat, handshakes, kinds, setting, validity, verdict, view};
 
 /// The run as one JSON object: `docs/schema/load-2.json` for a run of `load`,
 /// `docs/schema/compare-2.json` for the others.
@@ -84,6 +84,7 @@ fn part_json(run: &Run, part: &Part) -> Value {
         "disturbance": part.disturbance.map(|d| disturbance_json(run, part, &d)),
         "published": part.published,
         "why": part.why,
+        "kinds": kinds::comparisons(part),
     })
 }
 
@@ -108,7 +109,7 @@ fn variant_json(part: &Part, index: usize, variant: &Variant) -> Value {
         .measured_blocks()
         .flat_map(|block| block.measured_trials().map(move |trial| (block, trial)))
         .filter(|(_, trial)| trial.variant as usize == index)
-        .map(|(block, trial)| trial_json(block, trial))
+        .map(|(block, trial)| trial_json(part, block, trial))
         .collect();
     json!({
         "part": part.name,
@@ -176,7 +177,7 @@ fn summary_json(summary: &Summary) -> Value {
     })
 }
 
-fn trial_json(block: &Block, trial: &Trial) -> Value {
+fn trial_json(part: &Part, block: &Block, trial: &Trial) -> Value {
     json!({
         "block": block.index,
         "block_state": block.state,
@@ -202,6 +203,7 @@ fn trial_json(block: &Block, trial: &Trial) -> Value {
         "series": { "step_ns": trial.step.0, "completed": trial.completed_by_step },
         "handshakes": handshakes::of_trial(trial.handshakes.as_ref()),
         "disruption": trial.disruption.as_ref().map(disruption_json),
+        "kinds": kinds::of_trial(part, trial),
     })
 }
 

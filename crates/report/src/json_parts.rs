@@ -33,6 +33,7 @@ pub(crate) fn load_json(load: &Load) -> Value {
         "linger_zero": load.linger_zero,
         "insecure": load.insecure,
         "tls_resumption": load.tls_resumption,
+        "kinds": load.kinds,
     })
 }
 

@@ -24,6 +24,7 @@ mod handshakes;
 mod html;
 mod json;
 mod json_parts;
+mod kinds;
 mod ledger;
 mod line;
 mod load;

@@ -14,7 +14,7 @@ use crate::ledger::{self as equations, Account};
 use crate::page::{LABEL, Page};
 use crate::text::{Style, Tone, bandwidth, fit, left, plural, right, width};
 use crate::validity::RunVerdict;
-use crate::{caveat, fact, finding_lines, handshakes, setting, validity, view, why};
+use crate::{caveat, fact, finding_lines, handshakes, kinds, setting, validity, view, why};
 
 /// Column names of [`LoadReport::times_rows`].
 pub(crate) const TIMES: [&str; 8] = ["min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
@@ -128,6 +128,7 @@ impl<'a> LoadReport<'a> {
             "handshakes": handshakes::of_trial(trial.handshakes.as_ref()),
             "series": { "step_ns": trial.step.0, "completed": trial.completed_by_step },
             "why": part.why,
+            "kinds": kinds::of_trial(part, trial),
             "validity": part.findings.iter().map(|f| finding_json(part, f)).collect::<Vec<_>>(),
         })
     }
@@ -154,6 +155,7 @@ impl<'a> LoadReport<'a> {
         page.blank();
         self.pictures(&mut page);
         self.accounts(&mut page);
+        kinds::on_page(&mut page, self.part);
         why::on_page(&mut page, self.part);
         for finding in caveat::elsewhere(self.part) {
             page.beside(LABEL, fact::severity(finding.severity), Tone::Plain, &finding.line());

@@ -1,8 +1,10 @@
 //! Text for a terminal or a pipe in the making.
 
+use std::ops::Range;
+
 use crate::finding_lines::FindingLine;
 use crate::ledger::Account;
-use crate::text::{Style, Tone, left, wrap};
+use crate::text::{Style, Tone, fit, left, one_line, right, width, wrap};
 
 /// Width of the margin for the labels of what was found.
 pub(crate) const LABEL: usize = 11;
@@ -11,6 +13,17 @@ pub(crate) const LABEL: usize = 11;
 pub(crate) struct Page<'a> {
     pub(crate) style: &'a Style,
     out: String,
+}
+
+/// Minimum width of the names beside their figures.
+const NAME_MIN: usize = 7;
+
+/// A row of a table: a name and its figures.
+pub(crate) struct TableRow {
+    pub(crate) name: String,
+    pub(crate) cells: Vec<String>,
+    /// Whether it is shown as bad.
+    pub(crate) is_bad: bool,
 }
 
 impl<'a> Page<'a> {
@@ -77,4 +90,69 @@ impl<'a> Page<'a> {
             self.paragraph(Tone::Warn, 2, line.labelled());
         }
     }
+
+    /// A table, in several blocks if the terminal is narrow; its bad rows are red.
+    pub(crate) fn table(&mut self, first: &str, heads: &[&str], rows: &[TableRow]) {
+        let widths: Vec<usize> = heads
+            .iter()
+            .enumerate()
+            .map(|(at, head)| {
+                let cells = rows.iter().map(|row| width(&row.cells[at]));
+                cells.chain([width(head)]).max().unwrap_or(0)
+            })
+            .collect();
+        for range in beside_each_other(self.style.columns(), &widths) {
+            self.some_columns(first, heads, rows, &widths, range);
+        }
+    }
+
+    fn some_columns(
+        &mut self,
+        first: &str,
+        heads: &[&str],
+        rows: &[TableRow],
+        widths: &[usize],
+        range: Range<usize>,
+    ) {
+        let style = self.style;
+        let figures: usize = widths[range.clone()].iter().map(|column| column + 2).sum();
+        let room = style.columns().saturating_sub(figures);
+        let longest = rows.iter().map(|row| width(&one_line(&row.name))).max().unwrap_or(0);
+        // A name that does not fit beside its figures gets its own line above them.
+        let beside = longest.max(NAME_MIN) <= room;
+        let margin = if beside { longest.max(NAME_MIN) } else { room.min(NAME_MIN) };
+        let cells = |cell: &dyn Fn(usize) -> String| -> String {
+            range.clone().map(|at| format!("  {}", right(&cell(at), widths[at]))).collect()
+        };
+        let head = left(first, margin) + &cells(&|at| heads[at].to_owned());
+        self.line(style.paint(Tone::Dim, &head));
+        for row in rows {
+            let tone = if row.is_bad { Tone::Bad } else { Tone::Plain };
+            let figures = style.paint(tone, &cells(&|at| row.cells[at].clone()));
+            if beside {
+                let name = left(&one_line(&row.name), margin);
+                self.line(style.paint(Tone::Bold, &name) + &figures);
+            } else {
+                self.line(style.paint(Tone::Bold, &fit(&row.name, style.columns())));
+                self.line(" ".repeat(margin) + &figures);
+            }
+        }
+    }
+}
+
+/// Which columns fit side by side: all of them, unless the terminal is narrow.
+fn beside_each_other(columns: usize, widths: &[usize]) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let mut used = usize::MAX;
+    for (index, column) in widths.iter().enumerate() {
+        used = used.saturating_add(column + 2);
+        match ranges.last_mut() {
+            Some(range) if used <= columns => range.end = index + 1,
+            _ => {
+                ranges.push(index..index + 1);
+                used = NAME_MIN + column + 2;
+            }
+        }
+    }
+    ranges
 }

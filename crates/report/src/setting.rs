@@ -60,6 +60,9 @@ pub(crate) fn load(load: &Load, offers: &[(Offer, Option<f64>)]) -> String {
     if load.new_connection {
         words.push("a new one for each request".to_owned());
     }
+    if !load.kinds.is_empty() {
+        words.push(plural(load.kinds.len() as u64, "kind") + " of request");
+    }
     words.extend(exchange(load.exchange));
     if load.threads > 1 {
         words.push(plural(u64::from(load.threads), "client thread"));
@@ -359,6 +362,7 @@ mod tests {
             is_mixed: false,
             insecure: true,
             tls_resumption: true,
+            kinds: Vec::new(),
             status: Some(200),
         };
         assert_eq!(

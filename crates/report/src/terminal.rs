@@ -1,15 +1,13 @@
 //! One screen of plain text for a run.
 
-use std::ops::Range;
-
 use record::{Comparison, Part, Run, Severity};
 use stats::Verdict;
 
 use crate::load::LoadReport;
-use crate::page::{LABEL, Page};
-use crate::text::{Style, Tone, fit, left, one_line, right, sentence, shell, width};
+use crate::page::{LABEL, Page, TableRow};
+use crate::text::{Style, Tone, fit, one_line, sentence, shell, width};
 use crate::{
-    caveat, changes, disruption, fact, figures, handshakes, ledger, machine, place, setting,
+    caveat, changes, disruption, fact, figures, handshakes, kinds, ledger, machine, place, setting,
     validity, verdict, view, why,
 };
 
@@ -26,16 +24,6 @@ pub fn terminal(run: &Run, style: &Style) -> String {
     changed(&mut page, run);
     foot(&mut page, run);
     page.finish()
-}
-
-/// Minimum width of the variants' names beside their figures.
-const NAME_MIN: usize = 7;
-
-/// A variant's figures in a table.
-struct Row<const N: usize> {
-    variant: usize,
-    is_bad: bool,
-    cells: [String; N],
 }
 
 fn head(page: &mut Page<'_>, run: &Run) {
@@ -71,6 +59,7 @@ fn section(page: &mut Page<'_>, run: &Run, index: usize, part: &Part) {
     table(page, part);
     page.blank();
     verdicts(page, part);
+    kinds::on_page(page, part);
     why::on_page(page, part);
     ledgers(page, part);
     findings(page, run, part);
@@ -84,13 +73,13 @@ fn losses(page: &mut Page<'_>, part: &Part) {
         return;
     }
     page.blank();
-    let row = |of: &disruption::Losses<'_>| Row {
-        variant: of.variant,
+    let row = |of: &disruption::Losses<'_>| TableRow {
+        name: part.variants[of.variant].name.clone(),
         is_bad: of.lost > 0,
-        cells: of.cells(),
+        cells: of.cells().to_vec(),
     };
     let rows: Vec<_> = losses.iter().map(row).collect();
-    columns(page, part, &disruption::HEADS, &rows);
+    page.table("variant", &disruption::HEADS, &rows);
     page.paragraph(Tone::Dim, 2, disruption::LEGEND);
     for of in &losses {
         let name = fit(&part.variants[of.variant].name, page.style.columns() / 2);
@@ -100,14 +89,14 @@ fn losses(page: &mut Page<'_>, part: &Part) {
 
 fn table(page: &mut Page<'_>, part: &Part) {
     let measured = (0..part.variants.len()).filter(|v| part.variants[*v].skipped.is_none());
-    let row = |variant: usize| Row {
-        variant,
+    let row = |variant: usize| TableRow {
+        name: part.variants[variant].name.clone(),
         is_bad: part.variants[variant].ledger.counts.failed > 0,
-        cells: row(part, variant),
+        cells: row(part, variant).to_vec(),
     };
-    let rows: Vec<Row<6>> = measured.map(row).collect();
+    let rows: Vec<TableRow> = measured.map(row).collect();
     let heads = [view::throughput_unit(part), "95% interval", "p50", "p99", "CPU/req", "failed"];
-    columns(page, part, &heads, &rows);
+    page.table("variant", &heads, &rows);
     for variant in &part.variants {
         if let Some(reason) = &variant.skipped {
             let name = fit(&variant.name, page.style.columns() / 2);
@@ -120,71 +109,6 @@ fn table(page: &mut Page<'_>, part: &Part) {
         page.optional(Tone::Dim, view::bytes_in_words(part));
     }
     page.optional(Tone::Bad, validity::void_in_words(part));
-}
-
-/// The rows, in several blocks if the terminal is narrow; the bad ones are red.
-fn columns<const N: usize>(page: &mut Page<'_>, part: &Part, heads: &[&str; N], rows: &[Row<N>]) {
-    let mut widths = heads.map(width);
-    for row in rows {
-        for (column, cell) in widths.iter_mut().zip(&row.cells) {
-            *column = (*column).max(width(cell));
-        }
-    }
-    for range in beside_each_other(page.style.columns(), &widths) {
-        print_rows(page, part, heads, rows, &widths, range);
-    }
-}
-
-/// Which columns fit side by side: all of them, unless the terminal is narrow.
-fn beside_each_other(columns: usize, widths: &[usize]) -> Vec<Range<usize>> {
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    let mut used = usize::MAX;
-    for (index, column) in widths.iter().enumerate() {
-        used = used.saturating_add(column + 2);
-        match ranges.last_mut() {
-            Some(range) if used <= columns => range.end = index + 1,
-            _ => {
-                ranges.push(index..index + 1);
-                used = NAME_MIN + column + 2;
-            }
-        }
-    }
-    ranges
-}
-
-/// Some columns of all rows.
-fn print_rows<const N: usize>(
-    page: &mut Page<'_>,
-    part: &Part,
-    heads: &[&str; N],
-    rows: &[Row<N>],
-    widths: &[usize; N],
-    range: Range<usize>,
-) {
-    let style = page.style;
-    let figures: usize = widths[range.clone()].iter().map(|column| column + 2).sum();
-    let room = style.columns().saturating_sub(figures);
-    let longest = part.variants.iter().map(|v| width(&one_line(&v.name))).max().unwrap_or(0);
-    // A name that does not fit beside its figures gets its own line above them.
-    let beside = longest.max(NAME_MIN) <= room;
-    let margin = if beside { longest.max(NAME_MIN) } else { room.min(NAME_MIN) };
-    let cells = |row: &[String; N]| -> String {
-        range.clone().map(|at| format!("  {}", right(&row[at], widths[at]))).collect()
-    };
-    let head = left("variant", margin) + &cells(&heads.map(str::to_owned));
-    page.line(style.paint(Tone::Dim, &head));
-    for row in rows {
-        let name = &part.variants[row.variant].name;
-        let tone = if row.is_bad { Tone::Bad } else { Tone::Plain };
-        let figures = style.paint(tone, &cells(&row.cells));
-        if beside {
-            let name = left(&one_line(name), margin);
-            page.line(style.paint(Tone::Bold, &name) + &figures);
-        } else {
-            page.line(style.paint(Tone::Bold, &fit(name, style.columns())));
-            page.line(" ".repeat(margin) + &figures);
-        }
-    }
 }
 
 fn verdicts(page: &mut Page<'_>, part: &Part) {

@@ -5,6 +5,8 @@ use ledger::Ledger;
 use serde::{Deserialize, Serialize};
 use stats::{Estimate, Judgement};
 
+use crate::kinds::{KindComparison, KindTrial, LoadKind};
+
 use crate::{Disruption, Distribution, Finding, Layout, Offer, Profile, Why};
 
 /// Which command made a run.
@@ -113,6 +115,9 @@ pub struct Part {
     /// What makes the differences in CPU time, for each comparison of CPU time, if that was sampled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<Why>,
+    /// The ratios of single kinds of request, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<KindComparison>,
 }
 
 /// The load on every variant of a part.
@@ -152,6 +157,9 @@ pub struct Load {
     /// The expected status, if known: a response with another status failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// The kinds of request, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<LoadKind>,
 }
 
 /// What one exchange is.
@@ -481,6 +489,9 @@ pub struct Trial {
     /// Where the CPU time of the stack went during its slices, if that was sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
+    /// Each kind of request of [`Load::kinds`], if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<KindTrial>,
 }
 
 /// TLS handshakes, which are no part of any request's service time unless the request waited for its

@@ -60,6 +60,17 @@ pub(crate) fn shared_load(load: &spec::Load) -> record::Load {
         insecure: load.tls.insecure,
         tls_resumption: load.tls.resumption,
         status: load.expect.status,
+        kinds: load.kinds.iter().map(recorded_kind).collect(),
+    }
+}
+
+fn recorded_kind(kind: &spec::RequestKind) -> record::LoadKind {
+    let different: BTreeSet<_> = kind.requests.iter().collect();
+    record::LoadKind {
+        name: kind.name.clone(),
+        weight: kind.weight,
+        requests: different.len() as u64,
+        status: kind.expect.status,
     }
 }
 

@@ -12,7 +12,7 @@ use drive::{LearnedResponse, LoopStart, Window};
 use record::Offer;
 use spec::{Endpoint, Exchange, HttpVersion, Mode, Part, Target, Variant};
 
-use crate::error::StartError;
+use crate::error::{ErrorPage, StartError};
 use crate::lead_in::slice_of;
 use crate::network;
 use crate::null_server::{null_variant, slice_of_null};
@@ -321,13 +321,7 @@ fn capacity(rates: &[f64]) -> f64 {
 
 /// A first response that should not be measured by accident.
 fn wrong_answer(variant: &Variant, learned: &LearnedResponse) -> Option<String> {
-    let status = learned.status?;
-    (status >= 400 && variant.load.expect.status.is_none()).then(|| {
-        format!(
-            "the first answer was status {status}; if that is expected, add --expect-status \
-             {status}"
-        )
-    })
+    ErrorPage::of(&variant.load, learned).map(|page| page.to_string())
 }
 
 /// Whether the client may limit the result: not where requests come at a given rate and the result is

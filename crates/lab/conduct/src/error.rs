@@ -16,13 +16,8 @@ pub enum ConductError {
     #[error(transparent)]
     Drive(#[from] DriveError),
     /// The target responds with an unexpected error status, so there is nothing to measure.
-    #[error(
-        "the first answer had status {status}; if that is expected, add --expect-status {status}"
-    )]
-    ErrorPage {
-        /// The status.
-        status: u16,
-    },
+    #[error(transparent)]
+    ErrorPage(#[from] ErrorPage),
     /// Another machine failed.
     #[error(transparent)]
     Far(#[from] far::FarError),
@@ -62,6 +57,46 @@ impl StartError {
             StartError::Stage(error) => error.is_address_in_use(),
             StartError::Far(error) => error.is_address_in_use(),
             StartError::Drive(_) | StartError::Unfit(_) => false,
+        }
+    }
+}
+
+/// A first answer that nobody wants to measure by accident.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.words())]
+pub struct ErrorPage {
+    /// The kind of request that got it, if there are several.
+    kind: Option<String>,
+    status: u16,
+}
+
+impl ErrorPage {
+    /// The first answer with a status of 400 or above that was not expected.
+    pub(crate) fn of(load: &spec::Load, learned: &drive::LearnedResponse) -> Option<ErrorPage> {
+        let refuses = |expect: &spec::Expect, status: Option<u16>| {
+            status.filter(|status| *status >= 400 && expect.status.is_none())
+        };
+        if load.kinds.is_empty() {
+            let status = refuses(&load.expect, learned.status)?;
+            return Some(ErrorPage { kind: None, status });
+        }
+        load.kinds.iter().zip(&learned.kinds).find_map(|(kind, learned)| {
+            let status = refuses(&kind.expect, learned.status)?;
+            Some(ErrorPage { kind: Some(kind.name.clone()), status })
+        })
+    }
+
+    fn words(&self) -> String {
+        let status = self.status;
+        match &self.kind {
+            None => format!(
+                "the first answer had status {status}; if that is expected, add --expect-status \
+                 {status}"
+            ),
+            Some(kind) => format!(
+                "the first answer to '{kind}' had status {status}; if that is expected, add \
+                 \"expect_status\": {status} to its line, or --expect-status {status} for all"
+            ),
         }
     }
 }

@@ -14,6 +14,7 @@ mod cpus;
 mod edges;
 mod error;
 mod kernel_parts;
+mod kinds;
 mod layout;
 mod lead_in;
 mod load;

@@ -24,7 +24,7 @@ use spec::{Endpoint, Exchange, Load, Mode, ServedBy, Target};
 use stats::Sureness;
 
 use crate::analyse;
-use crate::error::ConductError;
+use crate::error::{ConductError, ErrorPage};
 use crate::machine_activity::activity;
 use crate::server_count::{Counter, FinalCount};
 use crate::servers::servers_at;
@@ -195,9 +195,8 @@ impl LoadInProgress<'_> {
             Exchange::Http(_) | Exchange::Oneshot => Some(session.learn()?),
             Exchange::Echo { .. } | Exchange::Bulk { .. } | Exchange::Lines(_) => None,
         };
-        let (counts, errors) = session.life();
         self.probing = began.elapsed();
-        warm.add_probes(&counts, &errors, self.probing.into());
+        warm.add_probes(&session.life(), self.probing.into());
         let mut status = self.plan.load.expect.status;
         if let Some(learned) = learned {
             self.inspect_status(&learned)?;
@@ -243,12 +242,11 @@ impl LoadInProgress<'_> {
 
     fn inspect_status(&mut self, learned: &LearnedResponse) -> Result<(), ConductError> {
         let declared = self.plan.load.expect.status.is_some();
-        match learned.status.filter(|_| !declared) {
-            Some(status) if status >= 400 => return Err(ConductError::ErrorPage { status }),
-            Some(status) if status >= 300 => {
-                self.find(Severity::Warning, Fact::ErrorPage { status });
-            }
-            _ => {}
+        if let Some(page) = ErrorPage::of(&self.plan.load, learned) {
+            return Err(page.into());
+        }
+        if let Some(status) = learned.status.filter(|status| *status >= 300 && !declared) {
+            self.find(Severity::Warning, Fact::ErrorPage { status });
         }
         Ok(())
     }
@@ -313,7 +311,7 @@ impl LoadInProgress<'_> {
         }
         self.settle(&mut session, &mut warm);
         let mut block = blank_block(run.started);
-        let completed = session.life().0.completed;
+        let completed = session.life().counts.completed;
         self.write(&warm, completed, run, &mut block, recorder)?;
         let mut seen = None;
         if !self.stopped() {
@@ -519,7 +517,7 @@ fn close(session: Session, trial_sum: &mut TrialSum) -> u64 {
     let before = session.life();
     let after = session.close();
     trial_sum.retract_between(&before, &after);
-    after.0.completed
+    after.counts.completed
 }
 
 /// The change of level over the steps inside the measured window, if it exceeds the bursts in which

@@ -179,8 +179,7 @@ impl RunningVariant {
         if let Some(session) = session.near().filter(|_| !variant.actions.is_empty()) {
             session.watch(Arc::clone(&live));
         }
-        let (counts, errors) = session.life();
-        warm.add_probes(&counts, &errors, probing.elapsed().into());
+        warm.add_probes(&session.life(), probing.elapsed().into());
         Ok(RunningVariant {
             memory_read: Instant::now() - MEMORY_EVERY,
             variant: index,
@@ -348,7 +347,7 @@ impl RunningVariant {
             return None;
         }
         let began = Instant::now();
-        let arrivals = self.counter.as_mut()?.arrivals(self.session.life().0.completed)?;
+        let arrivals = self.counter.as_mut()?.arrivals(self.session.life().counts.completed)?;
         seen.window.completed = seen.window.completed.saturating_sub(arrivals.discarded);
         if self.is_datagram {
             seen.window.length += began.elapsed().into();
@@ -427,7 +426,7 @@ impl RunningVariant {
         for (trial, profile) in profiled.iter().flat_map(SampledStack::take) {
             trial_sums[trial].profile = Some(profile);
         }
-        let (counts, errors) = session.close();
+        let drive::Life { counts, errors, .. } = session.close();
         let settled = counter.as_mut().map(|counter| counter.settle(counts.completed));
         let FinalCount { served, discarded, error: served_error } = settled.unwrap_or_default();
         let log_tail = stack.log_tail(5).join("\n");

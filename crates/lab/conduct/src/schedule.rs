@@ -2,6 +2,7 @@
 //! time that is left.
 
 use base::Nanos;
+use drive::LearnedResponse;
 use record::Offer;
 use spec::Mode;
 
@@ -156,16 +157,26 @@ pub(crate) fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec
     }
     for calibrated in &calibration.variants {
         let Some(learned) = &calibrated.learned else { continue };
-        let expect = &mut plan.variants[calibrated.variant].load.expect;
-        expect.status = expect.status.or(learned.status);
-        if expect.body.is_none() && expect.length.is_none() {
-            // What varied in the calibration is not learned again from three probes.
-            expect.check = expect.check.or(Some(learned.check()));
-            expect.length = learned.length;
-            expect.body.clone_from(&learned.body);
+        let load = &mut plan.variants[calibrated.variant].load;
+        if load.kinds.is_empty() {
+            remember(&mut load.expect, learned);
+        }
+        for (kind, learned) in load.kinds.iter_mut().zip(&learned.kinds) {
+            remember(&mut kind.expect, learned);
         }
     }
     plan
+}
+
+/// Expects what was learned, except where something else was asked for.
+fn remember(expect: &mut spec::Expect, learned: &LearnedResponse) {
+    expect.status = expect.status.or(learned.status);
+    if expect.body.is_none() && expect.length.is_none() {
+        // What varied in the calibration is not learned again from three probes.
+        expect.check = expect.check.or(Some(learned.check()));
+        expect.length = learned.length;
+        expect.body.clone_from(&learned.body);
+    }
 }
 
 /// When the last variant settled; `None` if one never did.

@@ -183,6 +183,7 @@ pub(crate) mod tests {
             env_padding_bytes: 0,
             handshakes: None,
             disruption: None,
+            kinds: Vec::new(),
             profile: None,
         }
     }

@@ -1,8 +1,11 @@
 //! Adds up the slices of one variant under one offer to a trial.
 
 use base::{Nanos, Timestamp};
-use drive::{ConnectionsLimit, Handshakes, Histogram, Observation, Slice, Window};
-use ledger::{Counts, Errors, Ledger};
+use drive::{
+    ConnectionsLimit, Handshakes, Histogram, KindCounts, Life, Observation, Slice, SparseHistogram,
+    Window,
+};
+use ledger::{Counts, Errors, Ledger, add_errors};
 use record::{Disruption, Distribution, Offer, ThreadUse, Trial};
 use stage::server_count::Count;
 
@@ -61,6 +64,8 @@ pub(crate) struct TrialSlice {
     service_time: SparseHistogram,
     latency: SparseHistogram,
     lateness: SparseHistogram,
+    /// Times of each kind of request, if there are several.
+    kind_times: Vec<SparseHistogram>,
 }
 
 /// The increase of one of the kernel's counters during a slice.
@@ -90,25 +95,6 @@ impl TrialSlice {
     }
 }
 
-/// A histogram's counts by value: kept per slice until it is known whether its round counts.
-#[derive(Debug, Default)]
-struct SparseHistogram(Vec<(u64, u64)>);
-
-impl SparseHistogram {
-    fn of(histogram: &Histogram) -> SparseHistogram {
-        let steps = histogram.iter_recorded();
-        SparseHistogram(
-            steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect(),
-        )
-    }
-
-    fn add_to(&self, sum: &mut Histogram) {
-        for (value, count) in &self.0 {
-            sum.record_n(*value, *count).expect("histograms that resize themselves take any value");
-        }
-    }
-}
-
 pub(crate) fn empty() -> Histogram {
     Histogram::new(3).expect("three significant digits are within 0 to 5")
 }
@@ -128,6 +114,8 @@ pub(crate) struct TrialSum {
     pub(crate) connections_limit: ConnectionsLimit,
     /// Requests dropped because every allowed connection was busy.
     pub(crate) waiting_for_connections: u64,
+    /// Counts and errors of each kind of request, if there are several.
+    kinds: Vec<(Counts, Errors)>,
     /// TLS handshakes, if there were any.
     handshakes: Option<Handshakes>,
     /// Times that a source address ran out of ports.
@@ -159,6 +147,7 @@ impl TrialSum {
             connections_used: 0,
             connections_limit: ConnectionsLimit::default(),
             waiting_for_connections: 0,
+            kinds: Vec::new(),
             handshakes: None,
             source_changes: 0,
             seen: Vec::new(),
@@ -173,8 +162,10 @@ impl TrialSum {
     }
 
     /// Adds requests outside any slice, such as the probes.
-    pub(crate) fn add_probes(&mut self, counts: &Counts, errors: &Errors, elapsed: Nanos) {
+    pub(crate) fn add_probes(&mut self, life: &Life, elapsed: Nanos) {
+        let Life { counts, errors, kinds } = life;
         self.counts.merge(counts);
+        self.add_kinds(kinds);
         add_errors(&mut self.errors, errors);
         self.completed_by_step.push(counts.completed);
         self.seen.push(SliceSeen::of_probes(self.started, elapsed, counts));
@@ -213,7 +204,9 @@ impl TrialSum {
             service_time: SparseHistogram::of(&seen.service_time),
             latency: SparseHistogram::of(&seen.latency),
             lateness: SparseHistogram::of(&seen.lateness),
+            kind_times: seen.kinds.iter().map(|kind| kind.times.clone()).collect(),
         });
+        self.add_kinds(&seen.kinds);
         self.client.resize(self.client.len().max(seen.threads.len()), ThreadUse::default());
         for (sum, thread) in self.client.iter_mut().zip(&seen.threads) {
             sum.cpu += thread.cpu;
@@ -243,18 +236,28 @@ impl TrialSum {
     /// Moves the requests from completed to failed that the session moved between two looks at its
     /// life: closing the connections revealed unexpected bytes after their responses, or their
     /// bodies differed although the body does not vary.
-    pub(crate) fn retract_between(
-        &mut self,
-        (before, errors_before): &(Counts, Errors),
-        (after, errors_after): &(Counts, Errors),
-    ) {
-        let mut errors = errors_after.clone();
-        for (kind, n) in &mut errors {
-            *n -= errors_before.get(kind).copied().unwrap_or(0);
+    pub(crate) fn retract_between(&mut self, before: &Life, after: &Life) {
+        if after.counts.completed >= before.counts.completed {
+            return;
         }
-        errors.retain(|_, n| *n > 0);
-        if after.completed < before.completed {
-            self.retract(before.completed - after.completed, &errors);
+        let errors = difference(&after.errors, &before.errors);
+        self.retract(before.counts.completed - after.counts.completed, &errors);
+        for ((counts, errors), (before, after)) in
+            self.kinds.iter_mut().zip(before.kinds.iter().zip(&after.kinds))
+        {
+            let retracted = before.counts.completed.saturating_sub(after.counts.completed);
+            let retracted = retracted.min(counts.completed);
+            counts.completed -= retracted;
+            counts.failed += retracted;
+            add_errors(errors, &difference(&after.errors, &before.errors));
+        }
+    }
+
+    fn add_kinds(&mut self, kinds: &[KindCounts]) {
+        self.kinds.resize(self.kinds.len().max(kinds.len()), Default::default());
+        for ((counts, errors), kind) in self.kinds.iter_mut().zip(kinds) {
+            counts.merge(&kind.counts);
+            add_errors(errors, &kind.errors);
         }
     }
 
@@ -377,7 +380,26 @@ impl TrialSum {
             }),
             disruption: self.disruption.clone(),
             profile: self.profile.clone(),
+            kinds: self.kinds(kept),
         }
+    }
+
+    /// Each kind of request: all counts, and the times of rounds that are kept.
+    fn kinds(&self, kept: &dyn Fn(u32) -> bool) -> Vec<record::KindTrial> {
+        let times = |kind: usize| {
+            let mut sum = empty();
+            let kept = self.slices.iter().filter(|slice| kept(slice.round));
+            kept.filter_map(|slice| slice.kind_times.get(kind)).for_each(|t| t.add_to(&mut sum));
+            Distribution::from_histogram(&sum)
+        };
+        let kinds = self.kinds.iter().enumerate();
+        kinds
+            .map(|(kind, (counts, errors))| record::KindTrial {
+                counts: *counts,
+                errors: errors.clone(),
+                times: times(kind),
+            })
+            .collect()
     }
 
     /// The share of the window in which a request was outstanding, over all `connections`, 0 to 1;
@@ -425,7 +447,7 @@ impl TrialSum {
 
     /// The mean service time, whenever its requests completed; zero without requests.
     pub(crate) fn mean_service_time(&self) -> Nanos {
-        let values = self.slices.iter().flat_map(|slice| &slice.service_time.0);
+        let values = self.slices.iter().flat_map(|slice| slice.service_time.counts());
         let (sum, count) = values.fold((0.0, 0), |(sum, n), (value, count)| {
             (sum + *value as f64 * *count as f64, n + count)
         });
@@ -451,7 +473,7 @@ impl TrialSum {
     /// The share of the requests due in an open loop's windows that are outstanding at their ends
     /// although the rate is sustained, because they take longer than the lead-in.
     pub(crate) fn outstanding_share(&self) -> f64 {
-        let values = self.slices.iter().flat_map(|slice| &slice.latency.0);
+        let values = self.slices.iter().flat_map(|slice| slice.latency.counts());
         let latencies: Vec<(f64, u64)> =
             values.map(|(value, count)| (*value as f64, *count)).collect();
         let lead_in = |slice: &TrialSlice| slice.length.saturating_sub(slice.window.length);
@@ -468,8 +490,8 @@ impl TrialSum {
     pub(crate) fn stalled(&self, limit: Nanos) -> impl Iterator<Item = StalledRequests> + '_ {
         self.slices.iter().map(move |slice| {
             let beyond = |value: u64| Nanos(value.saturating_sub(limit.0));
-            let is_open = !slice.latency.0.is_empty();
-            let times = if is_open { &slice.latency.0 } else { &slice.service_time.0 };
+            let is_open = !slice.latency.counts().is_empty();
+            let times = if is_open { slice.latency.counts() } else { slice.service_time.counts() };
             let of = times.iter().map(|(_, count)| count).sum();
             let long = times.iter().filter(move |(value, _)| *value > limit.0);
             let (round, stalls) = (slice.round, slice.stalls);
@@ -543,6 +565,13 @@ fn long_value(histogram: &Histogram, share: f64) -> Nanos {
     Nanos::ZERO
 }
 
+/// By how much each count of errors rose; those that did not are left out.
+fn difference(after: &Errors, before: &Errors) -> Errors {
+    let rise = |kind: &str, n: u64| n - before.get(kind).copied().unwrap_or(0);
+    let all = after.iter().map(|(kind, n)| (kind.clone(), rise(kind, *n)));
+    all.filter(|(_, n)| *n > 0).collect()
+}
+
 fn add_window(sum: &mut Window, part: &Window) {
     sum.length += part.length;
     sum.completed += part.completed;
@@ -553,15 +582,15 @@ fn add_window(sum: &mut Window, part: &Window) {
     sum.busy_ns += part.busy_ns;
 }
 
-fn add_errors(sum: &mut Errors, part: &Errors) {
-    for (kind, n) in part {
-        *sum.entry(kind.clone()).or_default() += n;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn sparse(counts: &[(u64, u64)]) -> SparseHistogram {
+        let mut all = empty();
+        counts.iter().for_each(|(value, n)| all.record_n(*value, *n).unwrap());
+        SparseHistogram::of(&all)
+    }
 
     #[test]
     fn rounds_with_a_tick_of_the_loads_own_interrupts_were_left_out() {
@@ -615,8 +644,8 @@ mod tests {
 
     #[test]
     fn a_machine_that_stopped_during_the_calibration_made_every_window_short() {
-        let usual = SparseHistogram(vec![(2, 100), (3, 20)]);
-        let stopped = SparseHistogram(vec![(2, 60), (26, 10)]);
+        let usual = sparse(&[(2, 100), (3, 20)]);
+        let stopped = sparse(&[(2, 60), (26, 10)]);
         let usual_of = |slices: &[&SparseHistogram]| usual_long_value(slices.iter().copied(), 0.02);
         assert_eq!(usual_of(&[&usual, &stopped, &usual, &usual]), Nanos(3));
         assert_eq!(usual_of(&[&stopped, &usual, &stopped]), Nanos(26), "the server is like that");

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use base::{Nanos, Seed};
-use drive::{LearnedResponse, Observation, Slice};
-use ledger::{Counts, Errors};
+use drive::{LearnedResponse, Life, Observation, Slice};
 use spec::{Load, ServedBy, Target};
 use stage::server_count::{self, Count};
 use stage::{LiveStack, Stage, StartOptions, StopReport};
@@ -215,7 +214,7 @@ impl ClientSession {
         })
     }
 
-    pub(crate) fn life(&self) -> (Counts, Errors) {
+    pub(crate) fn life(&self) -> Life {
         match self {
             ClientSession::Near(session) => session.life(),
             ClientSession::Far(clients) => clients.life(),
@@ -237,7 +236,7 @@ impl ClientSession {
     }
 
     /// Closes every connection; returns the counts of the session's life.
-    pub(crate) fn close(self) -> (Counts, Errors) {
+    pub(crate) fn close(self) -> Life {
         match self {
             ClientSession::Near(session) => session.close(),
             // Of a machine that is lost, the counts so far; its slice has failed, and says so.

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 
 use netio::{Engine, Failure};
 
+use crate::deck::Deck;
 use crate::lines::LineWriter;
 use crate::response::ResponseEnd;
 use crate::worker::{Orders, ThreadResult, Worker};
@@ -29,7 +30,7 @@ enum Reply {
     Started(io::Result<()>),
     Opened(io::Result<Result<(), Failure>>),
     Ran(Box<io::Result<ThreadResult>>),
-    Closed(u64),
+    Closed(Vec<u32>),
 }
 
 /// A client thread with its connections.
@@ -42,12 +43,14 @@ pub(crate) struct ClientThread {
 
 impl ClientThread {
     /// Starts a thread with its own engine and one slot per response reader. `connections` slots
-    /// are used from the start of every slice. With `lines`, it sends their messages.
+    /// are used from the start of every slice. It sends the requests of its deck or, with `lines`,
+    /// their messages.
     pub(crate) fn start<E, M>(
         make: M,
         answers: Vec<ResponseEnd>,
         connections: usize,
         index: u32,
+        deck: Deck,
         lines: Option<LineWriter>,
     ) -> io::Result<ClientThread>
     where
@@ -60,7 +63,8 @@ impl ClientThread {
             std::thread::Builder::new().name(format!("client {index}")).spawn(move || {
                 match make() {
                     Ok(engine) => {
-                        let worker = Worker::new(engine, answers, index).with_lines(lines);
+                        let worker = Worker::new(engine, answers, index);
+                        let worker = worker.with_deck(deck).with_lines(lines);
                         serve(worker, work, &results);
                     }
                     // A failed send only means that the session has been dropped.
@@ -105,13 +109,13 @@ impl ClientThread {
         }
     }
 
-    /// Closes every connection; returns the number of those that received bytes after their last
-    /// response.
-    pub(crate) fn close(&mut self, orders: Arc<Orders>) -> u64 {
+    /// Closes every connection; returns the kinds of the last requests on those that received bytes
+    /// after their last response.
+    pub(crate) fn close(&mut self, orders: Arc<Orders>) -> Vec<u32> {
         self.submit(Job::Close(orders));
         match self.reply() {
             Reply::Closed(tainted) => tainted,
-            _ => 0,
+            _ => Vec::new(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use base::Nanos;
 
+use crate::deck::Card;
 use crate::response::{ReceivedResponse, ResponseEnd};
 use crate::slice_counts::{Completion, LongRequest, RequestTimes};
 
@@ -41,7 +42,9 @@ pub(crate) struct Conn {
     pub(crate) queued: bool,
     /// Messages that the kernel has taken, but the peer has not acknowledged.
     pub(crate) unacknowledged: Vec<Completion>,
-    /// When its last request was due and sent.
+    /// Its last request.
+    pub(crate) card: Card,
+    /// When that was due and sent.
     pub(crate) since: RequestTimes,
     pub(crate) answer: ResponseEnd,
     pub(crate) seen: ReceivedResponse,
@@ -68,6 +71,7 @@ impl Conn {
             request: OutstandingRequest::None,
             queued: false,
             unacknowledged: Vec::new(),
+            card: Card::default(),
             since: RequestTimes::default(),
             answer,
             seen: ReceivedResponse::default(),

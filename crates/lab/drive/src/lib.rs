@@ -8,14 +8,18 @@ mod choice;
 mod client_thread;
 mod conn;
 mod continued;
+mod deck;
 mod error;
 mod fault;
+mod histogram;
 pub mod http;
+mod kinds;
 mod lines;
 mod link;
 mod live;
 mod observe;
 mod one_way;
+mod outbox;
 mod pacer;
 mod response;
 mod schedule;
@@ -29,12 +33,13 @@ mod worker;
 pub use choice::EngineKind;
 pub use error::DriveError;
 pub use fault::Fault;
+pub use histogram::{Histogram, SparseHistogram};
+pub use kinds::KindCounts;
 pub use link::{RoundTrip, bytes_per_s};
 pub use live::LiveCounts;
 pub use observe::{
-    ConnectionsLimit, Handshakes, Histogram, LearnedResponse, LimitedBy, Observation, ThreadUse,
-    Window,
+    ConnectionsLimit, Handshakes, LearnedResponse, LimitedBy, Observation, ThreadUse, Window,
 };
 pub use pacer::Pacer;
-pub use session::{DEVIATING_SHARE, Options, Session};
+pub use session::{DEVIATING_SHARE, Life, Options, Session};
 pub use slice::{LoopStart, Slice, StopFlag, ThreadShare};

@@ -1,13 +1,13 @@
 //! Observations of a slice.
 
 use base::Nanos;
-use ledger::{Counts, Errors};
+use ledger::{Counts, Errors, add_errors};
 use netio::Handshake;
 use serde::{Deserialize, Serialize};
 use spec::Check;
 
-/// Durations in nanoseconds, three significant digits, auto-resizing so that nothing is clipped.
-pub type Histogram = hdrhistogram::Histogram<u64>;
+use crate::histogram::{Histogram, histogram, sparse};
+use crate::kinds::{KindCounts, merge_kinds};
 
 /// Observations of one slice, or of several added up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -16,6 +16,8 @@ pub struct Observation {
     pub counts: Counts,
     /// Failures by kind.
     pub errors: Errors,
+    /// The same for each kind of request, if there are several.
+    pub kinds: Vec<KindCounts>,
     /// The measured window.
     pub window: Window,
     /// Done − scheduled, of requests that were due in the window, whenever they completed (open
@@ -81,6 +83,7 @@ impl Observation {
     pub fn merge(&mut self, other: Observation) {
         self.counts.merge(&other.counts);
         add_errors(&mut self.errors, &other.errors);
+        merge_kinds(&mut self.kinds, &other.kinds);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.first_after = self.first_after.into_iter().chain(other.first_after).min();
         self.last_before = self.last_before.into_iter().chain(other.last_before).min();
@@ -155,42 +158,6 @@ impl Handshakes {
     }
 }
 
-/// Adds counts of errors.
-pub(crate) fn add_errors(into: &mut Errors, other: &Errors) {
-    for (kind, n) in other {
-        *into.entry(kind.clone()).or_default() += n;
-    }
-}
-
-/// Three significant digits and no limit: the histogram grows as necessary.
-pub(crate) fn histogram() -> Histogram {
-    #[allow(clippy::expect_used)]
-    let mut histogram = Histogram::new_with_bounds(1, 10_000_000_000, 3)
-        .expect("constant bounds and digits are within what the library takes");
-    histogram.auto(true);
-    histogram
-}
-
-/// A histogram as its values and their counts: every quantile is the same afterwards.
-mod sparse {
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use super::{Histogram, histogram};
-
-    pub(super) fn serialize<S: Serializer>(of: &Histogram, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(of.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram, D::Error> {
-        let mut sum = histogram();
-        for (value, count) in Vec::<(u64, u64)>::deserialize(from)? {
-            sum.record_n(value, count).map_err(D::Error::custom)?;
-        }
-        Ok(sum)
-    }
-}
-
 /// The limit on connections in use at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionsLimit {
@@ -257,7 +224,7 @@ pub struct ThreadUse {
 
 /// The response learned from the probes, and from those that followed if they were learned from,
 /// with which all later ones are compared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnedResponse {
     /// The status, for HTTP.
     pub status: Option<u16>,
@@ -267,6 +234,9 @@ pub struct LearnedResponse {
     pub length: Option<u64>,
     /// Whether the body varied, so that only status, framing and (if constant) length are checked.
     pub varies: bool,
+    /// The responses to each kind of request, if there are several. Then the status is what they
+    /// agree on, body and length are unknown, and one that varies is enough.
+    pub kinds: Vec<LearnedResponse>,
 }
 
 impl LearnedResponse {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use netio::Address;
+use netio::{Address, Messages};
 use spec::{Check as Level, Exchange, Expect, HttpVersion, Load};
 
 use crate::Fault;
+use crate::deck::Card;
 use crate::http::{Flow, ResponseReader, Sink};
 use crate::observe::LearnedResponse;
 
@@ -34,12 +35,10 @@ pub(crate) enum ResponseEnd {
 }
 
 impl ResponseEnd {
-    pub(crate) fn new(load: &Load, address: &Address) -> ResponseEnd {
+    pub(crate) fn new(load: &Load, address: &Address, kinds: usize) -> ResponseEnd {
         match &load.exchange {
             Exchange::Http(_) if load.http == HttpVersion::Http2 => ResponseEnd::Framed,
-            Exchange::Http(request) => {
-                ResponseEnd::Http(ResponseReader::new(request.method == "HEAD"))
-            }
+            Exchange::Http(_) => ResponseEnd::Http(ResponseReader::of_kinds(kinds)),
             Exchange::Oneshot => ResponseEnd::UntilClose,
             Exchange::Echo { .. } if address.keeps_messages() => ResponseEnd::Message,
             Exchange::Echo { size } => ResponseEnd::Sized { size: size.0 },
@@ -67,9 +66,9 @@ impl ResponseEnd {
     }
 
     /// A request has been sent.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self, card: Card) {
         if let ResponseEnd::Http(reader) = self {
-            reader.begin();
+            reader.begin_kind(card.kind as usize, card.to_head);
         }
     }
 
@@ -162,6 +161,15 @@ impl Deviations {
 }
 
 impl ExpectedResponse {
+    /// What can be checked before the first response, for each kind of request.
+    pub(crate) fn of_load(load: &Load, messages: &Messages) -> Vec<ExpectedResponse> {
+        let of = |expect| ExpectedResponse::from_load(&load.exchange, expect, &messages[0]);
+        match load.kinds.as_slice() {
+            [] => vec![of(&load.expect)],
+            kinds => kinds.iter().map(|kind| of(&kind.expect)).collect(),
+        }
+    }
+
     /// What can be checked before the first response.
     pub(crate) fn from_load(
         exchange: &Exchange,
@@ -335,6 +343,7 @@ mod tests {
             body: Some(b"hello".to_vec()),
             length: Some(5),
             varies: false,
+            ..LearnedResponse::default()
         });
         assert_eq!(verdict(&expected, 200, &[b"he", b"", b"llo"]), Ok(()));
         assert_eq!(verdict(&expected, 404, &[b"hello"]), Err(Fault::Status(404)));
@@ -373,6 +382,7 @@ mod tests {
             body: Some(b"hello".to_vec()),
             length: Some(5),
             varies: false,
+            ..LearnedResponse::default()
         });
         assert_eq!(verdict(&expected, 204, &[b"abc"]), Ok(()));
         assert_eq!(verdict(&expected, 200, &[b"abc"]), Err(Fault::Status(200)));

@@ -5,20 +5,24 @@ use std::sync::{Arc, OnceLock};
 
 use base::{CpuSet, Nanos, Seed};
 use http2::Http2;
-use ledger::{Counts, Errors};
+use ledger::{Counts, Errors, add_errors};
 use netio::{Address, Engine, Epoll, Failure, RETIRED_MAX, Setup, Uring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use spec::{Check, Exchange, HttpVersion, Load, Mode, Target};
+use serde::{Deserialize, Serialize};
+use spec::{Check, Exchange, Expect, HttpVersion, Load, Mode, Target};
 use tls::Tls;
 
 use crate::Fault;
 use crate::choice::{self, EngineKind};
 use crate::client_thread::ClientThread;
+use crate::deck::Deck;
 use crate::error::{self, DriveError};
-use crate::http::request_bytes;
+use crate::histogram::SparseHistogram;
+use crate::kinds::{KindCounts, merge_kinds};
 use crate::lines::LineWriter;
 use crate::live::LiveCounts;
-use crate::observe::{LearnedResponse, LimitedBy, Observation, add_errors};
+use crate::observe::{LearnedResponse, LimitedBy, Observation};
+use crate::outbox::Outbox;
 use crate::response::{ExpectedResponse, ResponseEnd};
 use crate::schedule::Budget;
 use crate::slice::{LoopStart, Slice, StopFlag, ThreadShare};
@@ -67,6 +71,26 @@ pub const DEVIATING_SHARE: f64 = 0.01;
 /// in it has the same number of digits for a while.
 const SAME_LENGTH_MIN: u64 = 100;
 
+/// Counts over the life of a session, including probes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Life {
+    /// All requests.
+    pub counts: Counts,
+    /// Failures by kind.
+    pub errors: Errors,
+    /// The same for each kind of request, if there are several.
+    pub kinds: Vec<KindCounts>,
+}
+
+impl Life {
+    /// Adds those of another session.
+    pub fn merge(&mut self, other: &Life) {
+        self.counts.merge(&other.counts);
+        add_errors(&mut self.errors, &other.errors);
+        merge_kinds(&mut self.kinds, &other.kinds);
+    }
+}
+
 /// Connections to one target, with the counts of the session's whole life.
 pub struct Session {
     target: Target,
@@ -76,15 +100,16 @@ pub struct Session {
     client_threads: Vec<ClientThread>,
     /// What limits the number of connections.
     limited_by: LimitedBy,
-    expected: ExpectedResponse,
-    /// What the probes showed, and what was learned since then.
-    learned: Option<LearnedResponse>,
-    /// Requests completed before deviations were learned from.
-    completed_before: u64,
+    /// By kind of request.
+    expected: Vec<ExpectedResponse>,
+    /// What the probes of each kind of request showed, and what was learned since then; empty before
+    /// the probes.
+    learned: Vec<LearnedResponse>,
+    /// Requests of each kind that completed before deviations were learned from.
+    completed_before: Vec<u64>,
     /// Whether the server keeps connections open after a response, as far as the probes show.
     keeps_open: bool,
-    counts: Counts,
-    errors: Errors,
+    life: Life,
     /// Where the counts can be read during a slice.
     live: Option<Arc<LiveCounts>>,
     /// Number of slices so far, so that each has different random arrivals.
@@ -104,13 +129,12 @@ impl Session {
         let addresses = Address::resolve(target.endpoint()).map_err(|error| {
             DriveError::Unreachable(format!("cannot connect to {target}: {error}"))
         })?;
-        let message = message(target, load);
+        let outbox = Outbox::new(target, load);
         let tls = target
             .server_name()
             .map(|name| tls::Client::new(&load.tls, name, protocol(load.http)))
             .transpose()
             .map_err(|error| DriveError::Unfit(error.to_string()))?;
-        let layers = Layers { tls, http2: http2_request(target, load) };
         let mut session = Session {
             target: target.clone(),
             load: Load { timeout: load.timeout.min(TIMEOUT_MAX), ..load.clone() },
@@ -118,12 +142,11 @@ impl Session {
             engine: EngineKind::Epoll,
             client_threads: Vec::new(),
             limited_by,
-            expected: ExpectedResponse::from_load(&load.exchange, &load.expect, &message),
-            learned: None,
-            completed_before: 0,
+            expected: ExpectedResponse::of_load(load, &outbox.messages),
+            learned: Vec::new(),
+            completed_before: Vec::new(),
             keeps_open: true,
-            counts: Counts::default(),
-            errors: Errors::new(),
+            life: Life::default(),
             live: None,
             slices: 0,
             begun: None,
@@ -132,9 +155,16 @@ impl Session {
         for address in addresses {
             session.engine = choice::choose(load, &address, target.server_name().is_some())
                 .map_err(|error| DriveError::Unfit(error.to_string()))?;
-            session.client_threads =
-                client_threads(session.engine, &address, load, connections_max, &message, &layers)
-                    .map_err(|error| error::own(&error))?;
+            session.client_threads = client_threads(
+                session.engine,
+                &address,
+                load,
+                connections_max,
+                &outbox,
+                &tls,
+                options,
+            )
+            .map_err(|error| error::own(&error))?;
             match session.open_first()? {
                 Ok(()) => return Ok(session),
                 Err(_) if session.is_stopped() => return Err(DriveError::Stopped),
@@ -144,8 +174,8 @@ impl Session {
         Err(error::unreachable(target, failure, session.load.timeout))
     }
 
-    /// Sends three probes, one after another. What they agree on is the expected response from then
-    /// on, except where the load's `Expect` specifies it. The probes are in the ledger. Can be
+    /// Sends three probes of each kind of request, one after another. What they agree on is the
+    /// expected response from then on, except where the load's `Expect` specifies it. The probes are in the ledger. Can be
     /// called once; without it only `Expect` is checked.
     ///
     /// If the server closed its connection after each of the three, later slices open connections
@@ -156,17 +186,24 @@ impl Session {
     /// A probe without a complete response is an error; one with a status or body that violates
     /// `Expect` is counted as failed.
     pub fn learn(&mut self) -> Result<LearnedResponse, DriveError> {
-        let (first, length) = self.probe(LEARN_MAX_BYTES)?;
-        let mut learned =
-            LearnedResponse { status: first.status, body: None, length: None, varies: false };
+        for kind in 0..self.expected.len() {
+            let learned = self.learn_kind(kind)?;
+            self.learned.push(learned);
+        }
+        self.learned().ok_or_else(|| DriveError::Unfit("a probe was not answered".to_owned()))
+    }
+
+    fn learn_kind(&mut self, kind: usize) -> Result<LearnedResponse, DriveError> {
+        let (first, length) = self.probe(kind, LEARN_MAX_BYTES)?;
+        let mut learned = LearnedResponse { status: first.status, ..LearnedResponse::default() };
         let mut same_length = true;
-        self.keeps_open = first.keeps_open;
+        self.keeps_open = first.keeps_open || kind > 0 && self.keeps_open;
         for _ in 0..2 {
             // From the second probe on, another status is a failure.
-            self.expected.learn(&learned);
+            self.expected[kind].learn(&learned);
             // Keep no more than the first body can be compared with.
             let keep_max = first.body.as_ref().map_or(0, Vec::len);
-            let (next, next_length) = self.probe(keep_max)?;
+            let (next, next_length) = self.probe(kind, keep_max)?;
             learned.status = learned.status.or(next.status);
             same_length &= next_length == length;
             self.keeps_open |= next.keeps_open;
@@ -174,28 +211,53 @@ impl Session {
                 next_length != length || first.body.is_some() && next.body != first.body;
         }
         // The first body is what later ones are compared with if the load demands that.
-        let check = self.load.expect.check;
+        let check = self.expect(kind).check;
         let compares = |level, agreed| check.map_or(agreed, |check| check >= level);
         learned.length = Some(length).filter(|_| compares(Check::Length, same_length));
         learned.body = first.body.filter(|_| compares(Check::Body, !learned.varies));
-        self.expected.learn(&learned);
-        self.learned = Some(learned.clone());
+        self.expected[kind].learn(&learned);
         Ok(learned)
+    }
+
+    /// What the load says about the responses to a kind of request.
+    fn expect(&self, kind: usize) -> &Expect {
+        self.load.kinds.get(kind).map_or(&self.load.expect, |kind| &kind.expect)
+    }
+
+    /// What was learned of all kinds; `None` before the probes.
+    fn learned(&self) -> Option<LearnedResponse> {
+        let (first, others) = self.learned.split_first()?;
+        if others.is_empty() {
+            return Some(first.clone());
+        }
+        Some(LearnedResponse {
+            status: first.status.filter(|_| others.iter().all(|kind| kind.status == first.status)),
+            varies: self.learned.iter().any(|kind| kind.varies),
+            kinds: self.learned.clone(),
+            ..LearnedResponse::default()
+        })
+    }
+
+    /// Completed requests of a kind.
+    fn completed(&self, kind: usize) -> u64 {
+        self.life.kinds.get(kind).map_or(self.life.counts, |kind| kind.counts).completed
     }
 
     /// Learns from the following slices too, until [`Session::settle`]: a response with the right
     /// status and framing whose body differs from the probes' completes. Has no effect if the load
     /// specifies what to compare, or nothing of the body is compared.
     pub fn keep_learning(&mut self) {
-        if self.expected.is_learned(&self.load.expect) {
-            self.expected.tolerate();
-            self.completed_before = self.counts.completed;
+        for kind in 0..self.expected.len() {
+            if self.expected[kind].is_learned(self.expect(kind)) {
+                self.expected[kind].tolerate();
+            }
         }
+        self.completed_before = (0..self.expected.len()).map(|kind| self.completed(kind)).collect();
     }
 
     /// Whether deviations are learned from.
     pub fn is_learning(&self) -> bool {
-        self.expected.tolerates()
+        self.expected.iter().any(ExpectedResponse::tolerates)
     }
 
     /// Ends what [`Session::keep_learning`] began, and returns the response as learned so far;
@@ -205,32 +267,40 @@ impl Session {
     /// compared, nor is its length if that ever differed, or if there were fewer than 100 responses.
     /// If fewer deviated, they were wrong: they move from completed to failed.
     pub fn settle(&mut self) -> Option<LearnedResponse> {
-        let learned = self.learned.as_mut()?;
-        let Some(deviations) = self.expected.end_tolerance() else { return Some(learned.clone()) };
+        (0..self.learned.len()).for_each(|kind| self.settle_kind(kind));
+        self.learned()
+    }
+
+    fn settle_kind(&mut self, kind: usize) {
+        let Some(deviations) = self.expected[kind].end_tolerance() else { return };
         let (body, length) = deviations.counts();
-        let answers = self.counts.completed.saturating_sub(self.completed_before);
+        let before = self.completed_before.get(kind).copied().unwrap_or_default();
+        let answers = self.completed(kind).saturating_sub(before);
+        let learned = &mut self.learned[kind];
         learned.varies |= (body + length) as f64 > DEVIATING_SHARE * answers as f64;
         if learned.varies {
             learned.body = None;
             let is_same_length = length == 0 && answers >= SAME_LENGTH_MIN;
             learned.length = learned.length.filter(|_| is_same_length);
-            self.expected.narrow(learned.check());
+            self.expected[kind].narrow(learned.check());
         } else {
-            let learned = learned.clone();
-            self.retract(Fault::BodyDiffers, body);
-            self.retract(Fault::LengthDiffers, length);
-            return Some(learned);
+            self.retract(kind, Fault::BodyDiffers, body);
+            self.retract(kind, Fault::LengthDiffers, length);
         }
-        Some(learned.clone())
     }
 
-    /// Moves requests from completed to failed.
-    fn retract(&mut self, fault: Fault, requests: u64) {
-        let retracted = requests.min(self.counts.completed);
-        if retracted > 0 {
-            self.counts.completed -= retracted;
-            self.counts.failed += retracted;
-            *self.errors.entry(fault.kind()).or_default() += retracted;
+    /// Moves requests of a kind from completed to failed.
+    fn retract(&mut self, kind: usize, fault: Fault, requests: u64) {
+        let retracted = requests.min(self.completed(kind));
+        if retracted == 0 {
+            return;
+        }
+        let Life { counts, errors, kinds } = &mut self.life;
+        let of_kind = kinds.get_mut(kind).map(|kind| (&mut kind.counts, &mut kind.errors));
+        for (counts, errors) in [(counts, errors)].into_iter().chain(of_kind) {
+            counts.completed -= retracted;
+            counts.failed += retracted;
+            *errors.entry(fault.kind()).or_default() += retracted;
         }
     }
 
@@ -254,7 +324,7 @@ impl Session {
         slice: &Slice,
         begin: Option<Nanos>,
     ) -> Result<Observation, DriveError> {
-        let mut results = self.slice(slice, usize::MAX, begin, None)?.into_iter();
+        let mut results = self.slice(slice, usize::MAX, begin, None, None)?.into_iter();
         let Some(ThreadResult { mut observation, .. }) = results.next() else {
             return Err(DriveError::Unfit("a session has at least one thread".to_owned()));
         };
@@ -279,23 +349,23 @@ impl Session {
     }
 
     /// Counts over the session's life so far, including probes.
-    pub fn life(&self) -> (Counts, Errors) {
-        (self.counts, self.errors.clone())
+    pub fn life(&self) -> Life {
+        self.life.clone()
     }
 
     /// Closes every connection in an orderly way and returns the counts of the session's life.
     ///
     /// A response followed by unexpected bytes is wrong: if that is detected only now, it moves
     /// from completed to failed.
-    pub fn close(mut self) -> (Counts, Errors) {
+    pub fn close(mut self) -> Life {
         let orders = self.idle_orders();
-        let tainted: u64 = self
+        let tainted: Vec<u32> = self
             .client_threads
             .iter_mut()
-            .map(|client_thread| client_thread.close(orders.clone()))
-            .sum();
-        self.retract(Fault::SurplusBytes, tainted);
-        self.life()
+            .flat_map(|client_thread| client_thread.close(orders.clone()))
+            .collect();
+        tainted.iter().for_each(|kind| self.retract(*kind as usize, Fault::SurplusBytes, 1));
+        self.life
     }
 
     fn open_first(&mut self) -> Result<Result<(), Failure>, DriveError> {
@@ -305,17 +375,17 @@ impl Session {
 
     /// Orders for work without requests.
     fn idle_orders(&self) -> Arc<Orders> {
-        Arc::new(self.orders(&Slice { requests: Some(0), ..one_request() }, 1, 0, None))
+        Arc::new(self.orders(&Slice { requests: Some(0), ..one_request() }, 1, 0, None, None))
     }
 
     fn is_stopped(&self) -> bool {
         self.options.stop.load(Ordering::Relaxed)
     }
 
-    /// One request on the first connection: the response, with its body if that has at most
+    /// One request of a kind on the first connection: the response, with its body if that has at most
     /// `keep_max` bytes, and the length of the body.
-    fn probe(&mut self, keep_max: usize) -> Result<(Probe, u64), DriveError> {
-        let results = self.slice(&one_request(), 1, None, Some(keep_max))?;
+    fn probe(&mut self, kind: usize, keep_max: usize) -> Result<(Probe, u64), DriveError> {
+        let results = self.slice(&one_request(), 1, None, Some(kind), Some(keep_max))?;
         let mut probed = Err(DriveError::Unfit("a probe was not answered".to_owned()));
         for result in results {
             self.count(&result.observation);
@@ -335,12 +405,13 @@ impl Session {
     }
 
     /// Runs a slice on every thread, with at most `active` connections in all, from the instant
-    /// `begin` on.
+    /// `begin` on, with requests of all kinds or of a single one.
     fn slice(
         &mut self,
         slice: &Slice,
         active: usize,
         begin: Option<Nanos>,
+        only_kind: Option<usize>,
         keep_max: Option<usize>,
     ) -> Result<Vec<ThreadResult>, DriveError> {
         if let Mode::Open { rate_per_s, .. } = slice.mode
@@ -352,7 +423,7 @@ impl Session {
         }
         self.slices += 1;
         let used = self.client_threads.len().min(active);
-        let orders = Arc::new(self.orders(slice, used, self.slices, begin));
+        let orders = Arc::new(self.orders(slice, used, self.slices, begin, only_kind));
         let client_threads = &mut self.client_threads[..used];
         for client_thread in &mut *client_threads {
             client_thread.run(orders.clone(), client_thread.connections().min(active), keep_max);
@@ -369,11 +440,13 @@ impl Session {
         client_threads: usize,
         serial: u64,
         begin: Option<Nanos>,
+        only_kind: Option<usize>,
     ) -> Orders {
         let Session { load, options, .. } = self;
         let one_request = load.new_connection || load.exchange == Exchange::Oneshot;
         Orders {
             slice: *slice,
+            only_kind,
             expected: self.expected.clone(),
             budget: Budget::new(slice.requests),
             timeout: load.timeout,
@@ -396,8 +469,11 @@ impl Session {
     }
 
     fn count(&mut self, observation: &Observation) {
-        self.counts.merge(&observation.counts);
-        add_errors(&mut self.errors, &observation.errors);
+        self.life.counts.merge(&observation.counts);
+        add_errors(&mut self.life.errors, &observation.errors);
+        merge_kinds(&mut self.life.kinds, &observation.kinds);
+        // Their times are those of slices, and would be added up here without need.
+        self.life.kinds.iter_mut().for_each(|kind| kind.times = SparseHistogram::default());
     }
 }
 
@@ -468,45 +544,11 @@ fn one_request() -> Slice {
     }
 }
 
-/// The bytes of every request.
-pub(crate) fn message(target: &Target, load: &Load) -> Arc<[u8]> {
-    // With resets no port stays in TIME_WAIT, so it does not matter which side closes first.
-    let asks_to_close = load.new_connection && !load.linger_zero;
-    match (&load.exchange, target) {
-        (Exchange::Http(request), Target::Http { authority, path, .. }) => {
-            Arc::from(request_bytes(request, authority, path, asks_to_close))
-        }
-        // Neighbouring bytes differ, so that a shifted echo is detected.
-        (Exchange::Echo { size }, _) => (0..size.0).map(|i| (i % 251) as u8).collect(),
-        _ => Arc::from(&b""[..]),
-    }
-}
-
-/// What lies between a session's sockets and its requests.
-#[derive(Clone)]
-struct Layers {
-    tls: Option<tls::Client>,
-    http2: Option<http2::Request>,
-}
-
 /// The protocols to choose from (ALPN).
 fn protocol(version: HttpVersion) -> &'static [&'static str] {
     match version {
         HttpVersion::Http1 => &["http/1.1"],
         HttpVersion::Http2 => &["h2"],
-    }
-}
-
-/// The request as HTTP/2 sends it, if that is spoken.
-fn http2_request(target: &Target, load: &Load) -> Option<http2::Request> {
-    match (&load.exchange, target) {
-        (Exchange::Http(request), Target::Http { tls, authority, path, .. })
-            if load.http == HttpVersion::Http2 =>
-        {
-            let scheme = if *tls { "https" } else { "http" };
-            Some(http2::Request::new(request, scheme, authority, path))
-        }
-        _ => None,
     }
 }
 
@@ -516,12 +558,13 @@ fn client_threads(
     address: &Address,
     load: &Load,
     connections_max: u32,
-    message: &Arc<[u8]>,
-    layers: &Layers,
+    outbox: &Outbox,
+    tls: &Option<tls::Client>,
+    options: &Options,
 ) -> std::io::Result<Vec<ClientThread>> {
     let streams = load.streams.max(1);
     let threads = load.threads.min(load.connections / streams).max(1);
-    let answer = ResponseEnd::new(load, address);
+    let answer = ResponseEnd::new(load, address, outbox.choices.kinds());
     let now_s = base::timestamp_now().as_second().unsigned_abs();
     (0..threads)
         .map(|client_thread| {
@@ -534,8 +577,10 @@ fn client_threads(
             let setup = Setup {
                 busy_poll: load.busy_poll,
                 linger_zero: load.linger_zero,
-                ..Setup::new(address.clone(), message.clone(), slots)
+                ..Setup::of_messages(address.clone(), outbox.messages.clone(), slots)
             };
+            let first = options.among.map_or(0, |share| share.first);
+            let deck = Deck::new(outbox.choices.clone(), options.seed, first + client_thread);
             let answers = (0..slots).map(|_| answer.another()).collect();
             let lines = match &load.exchange {
                 Exchange::Lines(lines) => {
@@ -543,11 +588,11 @@ fn client_threads(
                 }
                 _ => None,
             };
-            let layers = layers.clone();
+            let (tls, http2) = (tls.clone(), outbox.http2.clone());
             let (streams, one_request) = (streams as usize, load.new_connection);
             let make = move || -> std::io::Result<Box<dyn Engine>> {
                 let mut setup = setup;
-                if layers.http2.is_some() {
+                if http2.is_some() {
                     setup.slots = Http2::<Epoll>::slots_below(slots, streams);
                 }
                 let mut engine: Box<dyn Engine> = match engine {
@@ -556,15 +601,15 @@ fn client_threads(
                         Box::new(Uring::new(&setup).map_err(choice::unavailable)?)
                     }
                 };
-                if let Some(client) = layers.tls {
+                if let Some(client) = tls {
                     engine = Box::new(Tls::new(engine, client, &setup));
                 }
-                if let Some(request) = layers.http2 {
-                    engine = Box::new(Http2::new(engine, request, slots, streams, one_request));
+                if let Some(requests) = http2 {
+                    engine = Box::new(Http2::new(engine, requests, slots, streams, one_request));
                 }
                 Ok(engine)
             };
-            ClientThread::start(make, answers, connections, client_thread, lines)
+            ClientThread::start(make, answers, connections, client_thread, deck, lines)
         })
         .collect()
 }

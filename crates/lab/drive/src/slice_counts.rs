@@ -7,9 +7,9 @@ use ledger::Counts;
 use netio::{Handshake, Traffic};
 
 use crate::Fault;
-use crate::observe::{
-    ConnectionsLimit, Handshakes, Histogram, Observation, ThreadUse, Window, histogram,
-};
+use crate::histogram::{Histogram, histogram};
+use crate::kinds::{KindCounts, KindTimes};
+use crate::observe::{ConnectionsLimit, Handshakes, Observation, ThreadUse, Window};
 use crate::stall_count::StallCount;
 
 /// The instants of a slice on the monotonic clock.
@@ -37,11 +37,13 @@ impl SliceTimes {
     }
 }
 
-/// When a request was due, and when it was sent.
+/// When a request was due and when it was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RequestTimes {
     pub(crate) scheduled: Nanos,
     pub(crate) sent: Nanos,
+    /// Its kind.
+    pub(crate) kind: u32,
 }
 
 /// One completed request.
@@ -66,6 +68,9 @@ pub(crate) struct SliceCounts {
     pub(crate) closed_idle: u64,
     pub(crate) waiting_for_connections: u64,
     pub(crate) errors: BTreeMap<Fault, u64>,
+    /// Of each kind of request, if there are several.
+    kinds: Vec<KindCounts>,
+    kind_times: KindTimes,
     window: Window,
     latency: Histogram,
     service_time: Histogram,
@@ -88,9 +93,18 @@ fn record(histogram: &mut Histogram, nanos: Nanos) {
 }
 
 impl SliceCounts {
-    /// Counts of a slice; of a continued loop if it has `continued` connections.
-    pub(crate) fn new(open_loop: bool, continued: usize, stalls: StallCount) -> SliceCounts {
+    /// Counts of a slice with so many kinds of request; of a continued loop if it has `continued`
+    /// connections.
+    pub(crate) fn new(
+        open_loop: bool,
+        continued: usize,
+        stalls: StallCount,
+        kinds: usize,
+    ) -> SliceCounts {
+        let kinds = if kinds > 1 { vec![KindCounts::default(); kinds] } else { Vec::new() };
         SliceCounts {
+            kinds,
+            kind_times: KindTimes::default(),
             counts: Counts::default(),
             closed_idle: 0,
             waiting_for_connections: 0,
@@ -117,10 +131,18 @@ impl SliceCounts {
         all.resumed += u64::from(handshake.resumed);
     }
 
-    /// A request is sent at `at` that was due at `scheduled` and could have been sent at `ready`. In
-    /// a closed loop, offered equals sent.
-    pub(crate) fn sent(&mut self, times: &SliceTimes, scheduled: Nanos, ready: Nanos, at: Nanos) {
+    /// A request is sent that could have been sent at `ready`. In a closed loop, offered equals sent.
+    pub(crate) fn sent(
+        &mut self,
+        times: &SliceTimes,
+        RequestTimes { scheduled, sent: at, kind }: RequestTimes,
+        ready: Nanos,
+    ) {
         self.counts.sent += 1;
+        if let Some(kind) = self.kinds.get_mut(kind as usize) {
+            kind.counts.offered += 1;
+            kind.counts.sent += 1;
+        }
         if !self.open_loop {
             self.counts.offered += 1;
         } else if times.in_window(scheduled) {
@@ -165,9 +187,12 @@ impl SliceCounts {
         completion: Completion,
         counted: Option<Nanos>,
     ) {
-        let Completion { since: RequestTimes { scheduled, sent }, done, payload_bytes } =
+        let Completion { since: RequestTimes { scheduled, sent, kind }, done, payload_bytes } =
             completion;
         self.counts.completed += 1;
+        if let Some(kind) = self.kinds.get_mut(kind as usize) {
+            kind.counts.completed += 1;
+        }
         self.last = done;
         self.ended(times, scheduled, done);
         let step = (done.saturating_sub(times.start).0 / times.step.0.max(1)) as usize;
@@ -186,6 +211,9 @@ impl SliceCounts {
                 record(&mut self.latency, waited);
             }
             self.stalls.ended(waited, done);
+            if !self.kinds.is_empty() {
+                self.kind_times.add(&mut self.kinds, kind, waited);
+            }
         }
         if times.in_window(done) {
             self.window.completed += 1;
@@ -204,17 +232,21 @@ impl SliceCounts {
         &mut self,
         times: &SliceTimes,
         fault: Fault,
-        RequestTimes { scheduled, sent }: RequestTimes,
+        RequestTimes { scheduled, sent, kind }: RequestTimes,
         at: Nanos,
         counted: Option<Nanos>,
     ) {
         self.counts.failed += 1;
+        if let Some(kind) = self.kinds.get_mut(kind as usize) {
+            kind.counts.failed += 1;
+            *kind.errors.entry(fault.kind()).or_default() += 1;
+        }
         self.last = at;
         self.ended(times, scheduled, at);
         if let Some(from) = counted {
             self.busy(times, sent.max(from), at);
             if fault == Fault::Timeout {
-                self.unanswered(times, scheduled, at);
+                self.unanswered(times, scheduled, kind, at);
             }
         }
         *self.errors.entry(fault).or_default() += 1;
@@ -223,13 +255,16 @@ impl SliceCounts {
     /// A request was given up at `at`.
     pub(crate) fn abandoned(&mut self, times: &SliceTimes, since: RequestTimes, at: Nanos) {
         self.counts.in_flight += 1;
+        if let Some(kind) = self.kinds.get_mut(since.kind as usize) {
+            kind.counts.in_flight += 1;
+        }
         self.ended(times, since.scheduled, at);
         self.busy(times, since.sent, at);
-        self.unanswered(times, since.scheduled, at);
+        self.unanswered(times, since.scheduled, since.kind, at);
     }
 
     /// A request without an answer took at least until `at`.
-    fn unanswered(&mut self, times: &SliceTimes, scheduled: Nanos, at: Nanos) {
+    fn unanswered(&mut self, times: &SliceTimes, scheduled: Nanos, kind: u32, at: Nanos) {
         if times.in_window(scheduled) {
             let waited = at.saturating_sub(scheduled);
             record(&mut self.service_time, waited);
@@ -237,6 +272,9 @@ impl SliceCounts {
                 record(&mut self.latency, waited);
             }
             self.stalls.ended(waited, at);
+            if !self.kinds.is_empty() {
+                self.kind_times.add(&mut self.kinds, kind, waited);
+            }
         }
     }
 
@@ -268,6 +306,14 @@ impl SliceCounts {
         // client thread that panics ends the run with an error.
         assert!(self.counts.add_up(), "a thread's counts: {:?}", self.counts);
         assert_eq!(self.errors.values().sum::<u64>(), self.counts.failed, "one kind each");
+        self.kind_times.sort_into(&mut self.kinds);
+        let of_kinds = |column: fn(&Counts) -> u64| {
+            let sum: u64 = self.kinds.iter().map(|kind| column(&kind.counts)).sum();
+            self.kinds.is_empty() || sum == column(&self.counts)
+        };
+        let columns: [fn(&Counts) -> u64; 4] =
+            [|c| c.sent, |c| c.completed, |c| c.failed, |c| c.in_flight];
+        assert!(columns.into_iter().all(of_kinds), "one kind of request each");
         assert_eq!(self.by_step.iter().sum::<u64>(), self.counts.completed, "one step each");
         let is_part = self.window.completed <= self.counts.completed;
         assert!(is_part || self.window.connections > 0, "the window is a part of its slice");
@@ -282,6 +328,7 @@ impl SliceCounts {
         Observation {
             counts: self.counts,
             errors: self.errors.into_iter().map(|(fault, n)| (fault.kind(), n)).collect(),
+            kinds: self.kinds,
             window: self.window,
             latency: self.latency,
             service_time: self.service_time,
@@ -320,13 +367,13 @@ mod tests {
     };
 
     fn busy(request: impl Fn(&mut SliceCounts, &SliceTimes)) -> u128 {
-        let mut slice_counts = SliceCounts::new(false, 0, StallCount::default());
+        let mut slice_counts = SliceCounts::new(false, 0, StallCount::default(), 1);
         request(&mut slice_counts, &TIMES);
         slice_counts.window.busy_ns
     }
 
     fn since(scheduled: u64, sent: u64) -> RequestTimes {
-        RequestTimes { scheduled: Nanos(scheduled), sent: Nanos(sent) }
+        RequestTimes { scheduled: Nanos(scheduled), sent: Nanos(sent), kind: 0 }
     }
 
     fn at(scheduled: u64, sent: u64, done: u64) -> Completion {
@@ -366,7 +413,7 @@ mod tests {
 
     #[test]
     fn the_longest_wait_is_that_of_any_request_however_it_ended() {
-        let mut counts = SliceCounts::new(true, 0, StallCount::default());
+        let mut counts = SliceCounts::new(true, 0, StallCount::default(), 1);
         counts.completed(&TIMES, at(110, 130, 150), Some(Nanos::ZERO));
         assert_eq!(counts.longest_wait, Nanos(40), "since it was due");
         counts.failed(&TIMES, Fault::Timeout, since(10, 60), Nanos(95), Some(Nanos::ZERO));
@@ -379,7 +426,7 @@ mod tests {
 
     #[test]
     fn one_connection_without_a_pause_is_busy_all_the_time() {
-        let mut slice_counts = SliceCounts::new(false, 0, StallCount::default());
+        let mut slice_counts = SliceCounts::new(false, 0, StallCount::default(), 1);
         let mut sent = 3;
         for length in [90, 1, 22, 7, 60, 5, 80, 40] {
             let done = sent + length;
@@ -395,7 +442,7 @@ mod tests {
 
     #[test]
     fn latency_belongs_to_the_window_in_which_its_request_was_due() {
-        let mut counts = SliceCounts::new(true, 0, StallCount::default());
+        let mut counts = SliceCounts::new(true, 0, StallCount::default(), 1);
         counts.completed(&TIMES, at(90, 90, 150), Some(Nanos::ZERO));
         counts.completed(&TIMES, at(150, 150, 900), Some(Nanos::ZERO));
         counts.failed(&TIMES, Fault::Timeout, since(160, 160), Nanos(2_160), Some(Nanos::ZERO));

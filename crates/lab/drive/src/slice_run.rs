@@ -8,6 +8,7 @@ use netio::{Connect, Ending, Failure, Handler, Handshake, Wire};
 
 use crate::Fault;
 use crate::conn::{Conn, Link, OutstandingRequest};
+use crate::deck::Deck;
 use crate::http::Flow;
 use crate::lines::LineWriter;
 use crate::response::{Check, ExpectedResponse, ProbeBody, ReceivedResponse, ResponseEnd};
@@ -76,7 +77,12 @@ pub(crate) struct OneWay<'a> {
 /// What a run does, apart from when.
 pub(crate) struct SliceSetup<'a> {
     pub(crate) source: RequestSource<'a>,
-    pub(crate) expected: &'a ExpectedResponse,
+    /// What is sent.
+    pub(crate) deck: &'a mut Deck,
+    /// The only kind of request, if it is given.
+    pub(crate) only_kind: Option<usize>,
+    /// By kind of request.
+    pub(crate) expected: &'a [ExpectedResponse],
     pub(crate) timeout: Nanos,
     /// Whether each request uses a new connection.
     pub(crate) one_request: bool,
@@ -361,7 +367,12 @@ impl<'a> SliceRun<'a> {
         ready: Nanos,
         at: Nanos,
     ) {
-        self.slice_counts.sent(&self.times, scheduled, ready, at);
+        let card = match self.setup.only_kind {
+            None => self.setup.deck.draw(),
+            Some(kind) => self.setup.deck.of_kind(kind),
+        };
+        let since = RequestTimes { scheduled, sent: at, kind: card.kind };
+        self.slice_counts.sent(&self.times, since, ready);
         self.busy += 1;
         let conn = &mut self.conns[slot];
         self.slice_counts.counts.reconnected +=
@@ -370,9 +381,10 @@ impl<'a> SliceRun<'a> {
             Link::Closed | Link::Connecting => OutstandingRequest::OnFresh,
             _ => OutstandingRequest::OnKept,
         };
-        conn.since = RequestTimes { scheduled, sent: at };
+        conn.card = card;
+        conn.since = since;
         conn.seen = ReceivedResponse::default();
-        conn.answer.begin();
+        conn.answer.begin(card);
         self.expect_end(slot);
         match self.conns[slot].link {
             Link::Closed => self.connect(wire, slot),
@@ -414,7 +426,7 @@ impl<'a> SliceRun<'a> {
         if self.setup.one_way.is_some() {
             return self.hand_over(wire, slot);
         }
-        let outcome = wire.send(slot);
+        let outcome = wire.send(slot, self.conns[slot].card.message as usize);
         let conn = &mut self.conns[slot];
         match outcome {
             Ok(()) if conn.link == Link::Tainted => self.fail(wire, slot, Fault::SurplusBytes),
@@ -478,7 +490,8 @@ impl<'a> SliceRun<'a> {
     /// The response is complete: compares it and continues.
     fn answered(&mut self, wire: &mut dyn Wire, slot: usize, keep_alive: bool, closing: bool) {
         let at = now();
-        let verdict = self.conns[slot].seen.verdict(self.setup.expected);
+        let conn = &self.conns[slot];
+        let verdict = conn.seen.verdict(&self.setup.expected[conn.card.kind as usize]);
         self.end_request(slot, verdict, at);
         let conn = &mut self.conns[slot];
         if !keep_alive || self.setup.one_request {
@@ -560,7 +573,7 @@ impl Handler for SliceRun<'_> {
             return;
         }
         let mut check = Check {
-            expected: self.setup.expected,
+            expected: &self.setup.expected[conn.card.kind as usize],
             seen: &mut conn.seen,
             kept: self.setup.kept.as_deref_mut(),
         };

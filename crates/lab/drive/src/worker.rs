@@ -13,6 +13,7 @@ use spec::Mode;
 
 use crate::alarm::Alarm;
 use crate::conn::{Conn, Link};
+use crate::deck::{Choices, Deck};
 use crate::lines::LineWriter;
 use crate::live::LiveCounts;
 use crate::observe::{ConnectionsLimit, LimitedBy};
@@ -76,7 +77,10 @@ impl Gate {
 /// The orders of a slice, for all its threads.
 pub(crate) struct Orders {
     pub(crate) slice: Slice,
-    pub(crate) expected: ExpectedResponse,
+    /// The only kind of request to send, if it is given.
+    pub(crate) only_kind: Option<usize>,
+    /// By kind of request.
+    pub(crate) expected: Vec<ExpectedResponse>,
     pub(crate) budget: Budget,
     pub(crate) timeout: Nanos,
     /// Whether each request uses a new connection.
@@ -150,7 +154,8 @@ impl Orders {
     fn of_one_thread(slice: Slice, expected: ExpectedResponse) -> Orders {
         Orders {
             slice,
-            expected,
+            only_kind: None,
+            expected: vec![expected],
             budget: Budget::new(slice.requests),
             timeout: Nanos::from_secs(60),
             one_request: false,
@@ -190,6 +195,8 @@ pub(crate) struct Worker<E> {
     engine: E,
     conns: Vec<Conn>,
     index: u32,
+    /// What is sent.
+    deck: Deck,
     /// Writes the messages, if they are lines.
     lines: Option<LineWriter>,
 }
@@ -198,7 +205,13 @@ impl<E: Engine> Worker<E> {
     /// A worker with one connection per response reader.
     pub(crate) fn new(engine: E, answers: Vec<ResponseEnd>, index: u32) -> Worker<E> {
         let conns = answers.into_iter().map(Conn::new).collect();
-        Worker { engine, conns, index, lines: None }
+        let deck = Deck::new(Arc::new(Choices::single(false)), Seed(0), 0);
+        Worker { engine, conns, index, deck, lines: None }
+    }
+
+    /// Sends the requests of a deck, instead of a single message.
+    pub(crate) fn with_deck(self, deck: Deck) -> Worker<E> {
+        Worker { deck, ..self }
     }
 
     /// Sends messages of lines.
@@ -219,6 +232,8 @@ impl<E: Engine> Worker<E> {
         let times = orders.times(Nanos::ZERO, one_way.is_some());
         let setup = SliceSetup {
             source: orders.source(self.index),
+            deck: &mut self.deck,
+            only_kind: orders.only_kind,
             expected: &orders.expected,
             timeout: orders.timeout,
             one_request: orders.one_request,
@@ -230,7 +245,8 @@ impl<E: Engine> Worker<E> {
         };
         let continued = orders.slice.start != LoopStart::Fresh && !open_loop;
         let stalls = StallCount::new(orders.slice.stalled_after);
-        let counts = SliceCounts::new(open_loop, if continued { active } else { 0 }, stalls);
+        let kinds = orders.expected.len();
+        let counts = SliceCounts::new(open_loop, if continued { active } else { 0 }, stalls, kinds);
         let run = SliceRun::new(&mut self.conns, counts, times, setup);
         (&mut self.engine, run)
     }
@@ -300,16 +316,16 @@ impl<E: Engine> Worker<E> {
         })
     }
 
-    /// Closes every connection; returns the number of those that received bytes after their last
-    /// response.
-    pub(crate) fn close(&mut self, orders: &Orders) -> u64 {
+    /// Closes every connection; returns the kinds of the last requests on those that received bytes
+    /// after their last response.
+    pub(crate) fn close(&mut self, orders: &Orders) -> Vec<u32> {
         let active = self.conns.len();
         let (engine, mut run) = self.new_run(orders, active, None);
         // If the kernel reports an error now, the connections are closed below anyway.
         let _ = engine.turn(Nanos::ZERO, &mut run);
-        let mut tainted = 0;
+        let mut tainted = Vec::new();
         for (slot, conn) in self.conns.iter_mut().enumerate() {
-            tainted += u64::from(conn.link == Link::Tainted);
+            tainted.extend((conn.link == Link::Tainted).then_some(conn.card.kind));
             conn.link = Link::Closed;
             self.engine.wire().close(slot);
         }

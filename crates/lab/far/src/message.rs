@@ -1,9 +1,8 @@
 //! The messages of both ends. They change with every build: the two ends must be the same one.
 
 use base::{CpuSet, Machine, Nanos, RunId, Seed};
-use drive::{EngineKind, LearnedResponse, Observation, RoundTrip, Slice, ThreadShare};
+use drive::{EngineKind, LearnedResponse, Life, Observation, RoundTrip, Slice, ThreadShare};
 use host::{Identity, Reading, Way};
-use ledger::{Counts, Errors};
 use profile::{ProfileStep, ProfilerOptions};
 use record::Profile;
 use serde::{Deserialize, Serialize};
@@ -90,10 +89,10 @@ pub(crate) enum Answer {
     Stopped(StopReport),
     Profiles(Vec<(usize, Profile)>),
     Count(Count),
-    Opened { id: u64, engine: EngineKind, life: (Counts, Errors) },
-    Learned { learned: LearnedResponse, life: (Counts, Errors) },
-    Ran { seen: Box<Observation>, begun: Option<Nanos>, life: (Counts, Errors) },
-    Closed((Counts, Errors)),
+    Opened { id: u64, engine: EngineKind, life: Life },
+    Learned { learned: LearnedResponse, life: Life },
+    Ran { seen: Box<Observation>, begun: Option<Nanos>, life: Life },
+    Closed(Life),
 }
 
 /// What the agent knows of its machine.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use base::{CpuSet, Nanos, Seed, monotonic_now};
-use drive::{EngineKind, LearnedResponse, Observation, Slice, ThreadShare};
-use ledger::{Counts, Errors};
+use drive::{EngineKind, LearnedResponse, Life, Observation, Slice, ThreadShare};
 use spec::{Load, Target};
 
 use crate::error::FarError;
@@ -23,7 +22,7 @@ struct Client {
     machine: Arc<Machine>,
     id: u64,
     engine: EngineKind,
-    life: (Counts, Errors),
+    life: Life,
 }
 
 /// Sessions of one load, one on each machine. Their connections and arrivals add up to the load's.
@@ -198,39 +197,30 @@ impl Clients {
     }
 
     /// Counts over the life of all sessions so far, including probes.
-    pub fn life(&self) -> (Counts, Errors) {
-        let mut sum = (Counts::default(), Errors::new());
-        for client in &self.all {
-            add(&mut sum, &client.life);
-        }
+    pub fn life(&self) -> Life {
+        let mut sum = Life::default();
+        self.all.iter().for_each(|client| sum.merge(&client.life));
         sum
     }
 
     /// Closes every connection and returns the counts of all sessions' lives; of a machine whose
     /// connection is lost, those that it last reported, with the error.
-    pub fn close(self) -> ((Counts, Errors), Option<FarError>) {
+    pub fn close(self) -> (Life, Option<FarError>) {
         let ask = |client: &Client| client.machine.link.ask(Ask::Close { session: client.id });
         let closing: Vec<PendingAnswer> = self.all.iter().map(ask).collect();
-        let mut sum = (Counts::default(), Errors::new());
+        let mut sum = Life::default();
         let mut failure = None;
         for (client, pending) in self.all.into_iter().zip(closing) {
             match pending.answer() {
-                Ok(Answer::Closed(life)) => add(&mut sum, &life),
+                Ok(Answer::Closed(life)) => sum.merge(&life),
                 Ok(_) => failure = Some(out_of_step(client.machine.name())),
                 Err(error) => {
-                    add(&mut sum, &client.life);
+                    sum.merge(&client.life);
                     failure = Some(error);
                 }
             }
         }
         (sum, failure)
-    }
-}
-
-fn add(sum: &mut (Counts, Errors), life: &(Counts, Errors)) {
-    sum.0.merge(&life.0);
-    for (kind, count) in &life.1 {
-        *sum.1.entry(kind.clone()).or_default() += count;
     }
 }
 
@@ -243,6 +233,7 @@ fn together(one: LearnedResponse, other: LearnedResponse) -> LearnedResponse {
         varies: one.varies || other.varies || !same_body || !same_length,
         body: one.body.filter(|_| same_body),
         length: one.length.filter(|_| same_length),
+        kinds: one.kinds.into_iter().zip(other.kinds).map(|(a, b)| together(a, b)).collect(),
     }
 }
 
@@ -265,7 +256,7 @@ mod tests {
             status: Some(200),
             body: Some(body.into()),
             length: Some(body.len() as u64),
-            varies: false,
+            ..LearnedResponse::default()
         };
         assert_eq!(together(learned("a"), learned("a")), learned("a"));
         let differing = LearnedResponse { body: None, varies: true, ..learned("a") };

@@ -140,14 +140,14 @@ impl Connection {
         frame::write_window_update(&mut self.outgoing, 0, (WINDOW_MAX - WINDOW) as u32);
     }
 
-    /// Applies the server's parameters. Returns by how much the windows of its streams changed, or
+    /// Applies the server's parameters, if requests need a table of `needed_bytes`. Returns by how much the windows of its streams changed, or
     /// `None` for values that are not allowed.
-    pub(crate) fn apply(&mut self, payload: &[u8], request: &Request) -> Option<i64> {
+    pub(crate) fn apply(&mut self, payload: &[u8], needed_bytes: usize) -> Option<i64> {
         let before = self.stream_window;
         for (name, value) in frame::settings(payload)? {
             let number = value as usize;
             match name {
-                setting::HEADER_TABLE_SIZE => self.limit_table(number, request),
+                setting::HEADER_TABLE_SIZE => self.limit_table(number, needed_bytes),
                 setting::MAX_CONCURRENT_STREAMS => self.streams_max = number,
                 setting::INITIAL_WINDOW_SIZE if i64::from(value) > WINDOW_MAX => return None,
                 setting::INITIAL_WINDOW_SIZE => self.stream_window = i64::from(value),
@@ -161,10 +161,10 @@ impl Connection {
         Some(self.stream_window - before)
     }
 
-    /// The server's table has at most so many bytes: if the request does not fit, it is sent without
-    /// one (RFC 7541, 4.2).
-    fn limit_table(&mut self, bytes: usize, request: &Request) {
-        if bytes.min(TABLE_BYTES) < request.table_bytes && self.encoding != Encoding::Literal {
+    /// The server's table has at most so many bytes: if more are needed, requests are sent without one
+    /// (RFC 7541, 4.2).
+    fn limit_table(&mut self, bytes: usize, needed_bytes: usize) {
+        if bytes.min(TABLE_BYTES) < needed_bytes && self.encoding != Encoding::Literal {
             self.encoding = Encoding::TableClosed;
         }
     }

@@ -7,7 +7,7 @@ use netio::{Connect, Engine, Failure, Handler, Traffic, Wire};
 
 use crate::connection::Connection;
 use crate::relay::FrameRelay;
-use crate::request::Request;
+use crate::request::RequestSet;
 use crate::streams::{CONNECTIONS_EACH, Layer, StreamSlot, StreamWire};
 
 /// An engine whose connections speak HTTP/2.
@@ -26,14 +26,14 @@ impl<E: Engine> Http2<E> {
     /// `one_request` a connection that has failed its only request is not used again.
     pub fn new(
         below: E,
-        request: Request,
+        requests: RequestSet,
         slots: usize,
         streams: usize,
         one_request: bool,
     ) -> Http2<E> {
         let connections = Http2::<E>::slots_below(slots, streams);
         let layer = Layer {
-            request,
+            requests,
             streams: streams.max(1),
             one_request,
             slots: (0..slots).map(|_| StreamSlot::default()).collect(),
@@ -59,8 +59,8 @@ impl<E: Engine> Wire for Http2<E> {
         self.over().connect(slot)
     }
 
-    fn send(&mut self, slot: usize) -> Result<(), Failure> {
-        self.over().send(slot)
+    fn send(&mut self, slot: usize, message: usize) -> Result<(), Failure> {
+        self.over().send(slot, message)
     }
 
     fn send_own(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure> {

@@ -18,4 +18,4 @@ mod request;
 mod streams;
 
 pub use layer::Http2;
-pub use request::Request;
+pub use request::RequestSet;

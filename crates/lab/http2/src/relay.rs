@@ -154,7 +154,9 @@ impl FrameRelay<'_> {
             }
             kind::SETTINGS if header.has(flag::ACK) => {}
             kind::SETTINGS => {
-                let change = connection.apply(payload, &self.layer.request).ok_or(ProtocolError)?;
+                let change = connection
+                    .apply(payload, self.layer.requests.table_bytes)
+                    .ok_or(ProtocolError)?;
                 for slot in self.layer.group(c) {
                     if self.layer.slots[slot].connection == Some(c) {
                         self.layer.slots[slot].window += change;
@@ -283,8 +285,9 @@ impl FrameRelay<'_> {
 
     /// The slot's response is complete.
     fn complete(&mut self, below: &mut dyn Wire, c: usize, slot: usize) {
-        let Layer { request, slots, connections, .. } = &mut *self.layer;
+        let Layer { requests, slots, connections, .. } = &mut *self.layer;
         let (state, connection) = (&mut slots[slot], &mut connections[c]);
+        let request = requests.number(state.request);
         // A response to HEAD has the length of the body that GET would get (RFC 9110, 8.6).
         let is_whole =
             request.is_head || state.length.is_none_or(|length| length == state.received);

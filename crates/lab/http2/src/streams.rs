@@ -4,7 +4,7 @@ use netio::{Connect, Failure, Traffic, Wire};
 
 use crate::connection::{Connection, Phase};
 use crate::frame::{self, error, flag, kind};
-use crate::request::Request;
+use crate::request::RequestSet;
 
 /// Connections that a group of slots may have at once: one for new requests, and one that the server is
 /// about to end.
@@ -12,7 +12,7 @@ pub(crate) const CONNECTIONS_EACH: usize = 2;
 
 /// All slots and connections.
 pub(crate) struct Layer {
-    pub(crate) request: Request,
+    pub(crate) requests: RequestSet,
     /// Slots that share a connection.
     pub(crate) streams: usize,
     /// Whether each request needs a connection of its own.
@@ -31,6 +31,8 @@ pub(crate) struct StreamSlot {
     pub(crate) connection: Option<usize>,
     /// Whether it waits until a connection of its group has ended.
     pub(crate) waits: bool,
+    /// The number of its last request.
+    pub(crate) request: usize,
     /// The stream of its request; 0 without one.
     pub(crate) stream: u32,
     /// Whether the head of the response has arrived.
@@ -48,8 +50,8 @@ pub(crate) struct StreamSlot {
 impl StreamSlot {
     /// Forgets its stream.
     pub(crate) fn end_stream(&mut self) {
-        *self =
-            StreamSlot { connection: self.connection, waits: self.waits, ..StreamSlot::default() };
+        let StreamSlot { connection, waits, request, .. } = *self;
+        *self = StreamSlot { connection, waits, request, ..StreamSlot::default() };
     }
 }
 
@@ -127,9 +129,9 @@ impl StreamWire<'_> {
 
     /// Begins the slot's next stream.
     pub(crate) fn begin_stream(&mut self, slot: usize, c: usize) {
-        let Layer { request, slots, connections, .. } = &mut *self.layer;
+        let Layer { requests, slots, connections, .. } = &mut *self.layer;
         let connection = &mut connections[c];
-        let stream = connection.begin_stream(request);
+        let stream = connection.begin_stream(requests.number(slots[slot].request));
         connection.unsent.push(slot);
         slots[slot].end_stream();
         slots[slot].stream = stream;
@@ -139,8 +141,9 @@ impl StreamWire<'_> {
 
     /// Sends what the windows allow of the slot's body.
     pub(crate) fn send_body(&mut self, slot: usize, c: usize) {
-        let Layer { request, slots, connections, .. } = &mut *self.layer;
+        let Layer { requests, slots, connections, .. } = &mut *self.layer;
         let (state, connection) = (&mut slots[slot], &mut connections[c]);
+        let request = requests.number(state.request);
         while state.sent < request.body.len() {
             let rest = &request.body[state.sent..];
             let room = state.window.min(connection.window).max(0) as usize;
@@ -232,7 +235,8 @@ impl Wire for StreamWire<'_> {
         self.attach(slot)
     }
 
-    fn send(&mut self, slot: usize) -> Result<(), Failure> {
+    fn send(&mut self, slot: usize, message: usize) -> Result<(), Failure> {
+        self.layer.slots[slot].request = message;
         let Some(c) = self.layer.slots[slot].connection else { return Ok(()) };
         let connection = &mut self.layer.connections[c];
         if connection.active >= connection.streams_max {

@@ -9,7 +9,7 @@ use std::io;
 use base::{Nanos, Rng, Seed};
 use http2::frame::{self, FrameHeader, HEADER_BYTES, PREFACE, error, flag, kind, setting};
 use http2::hpack::{self, Decoder};
-use http2::{Http2, Request};
+use http2::{Http2, RequestSet};
 use netio::{Connect, Ending, Engine, Failure, Handler, Handshake, Http2Failure, Traffic, Wire};
 use rand::Rng as _;
 use spec::HttpRequest;
@@ -171,7 +171,7 @@ impl Wire for Below {
         Ok(if is_pending { Connect::Pending } else { Connect::Done })
     }
 
-    fn send(&mut self, _: usize) -> Result<(), Failure> {
+    fn send(&mut self, _: usize, _: usize) -> Result<(), Failure> {
         panic!("nothing is always the same");
     }
 
@@ -293,7 +293,7 @@ impl Client {
             self.sent += 1;
             self.seen[slot] = Seen::Asked;
             self.body[slot].clear();
-            wire.send(slot).unwrap();
+            wire.send(slot, 0).unwrap();
         }
     }
 }
@@ -363,8 +363,9 @@ fn run(seed: u64, chances: Chances) -> Option<(Client, u64)> {
     let slots_below = Http2::<Below>::slots_below(SLOTS, STREAMS);
     let connections = (0..slots_below).map(|_| ServerSide::default()).collect();
     let below = Below { connections, rng, chances, settings, answered: 0 };
-    let request = Request::new(&HttpRequest::default(), "http", "localhost", "/a");
-    let mut engine = Http2::new(below, request, SLOTS, STREAMS, false);
+    let request = HttpRequest::default();
+    let requests = RequestSet::new(&[(&request, "/a")], "http", "localhost");
+    let mut engine = Http2::new(below, requests, SLOTS, STREAMS, false);
     let mut client = Client {
         seen: [Seen::Closed; SLOTS],
         body: std::array::from_fn(|_| Vec::new()),

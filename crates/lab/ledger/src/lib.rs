@@ -79,6 +79,14 @@ pub const FULL: u64 = u64::MAX;
 /// Number of failures by kind.
 pub type Errors = BTreeMap<String, u64>;
 
+/// Adds counts of errors. Sums end at [`FULL`].
+pub fn add_errors(sum: &mut Errors, part: &Errors) {
+    for (kind, count) in part {
+        let sum = sum.entry(kind.clone()).or_default();
+        *sum = sum.saturating_add(*count);
+    }
+}
+
 /// One row of the ledger, with the server-side count and the recorded series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
@@ -186,10 +194,7 @@ impl Ledger {
         self.served = sum(self.served, later.served);
         self.discarded = sum(self.discarded, later.discarded);
         self.series = sum(self.series, later.series);
-        for (kind, n) in &later.errors {
-            let count = self.errors.entry(kind.clone()).or_default();
-            *count = count.saturating_add(*n);
-        }
+        add_errors(&mut self.errors, &later.errors);
     }
 }
 

@@ -12,8 +12,8 @@ use crate::{Address, Failure};
 pub struct Setup {
     /// The address of every slot's connection.
     pub address: Address,
-    /// The message that every slot sends.
-    pub message: Arc<[u8]>,
+    /// The messages that slots send, by number.
+    pub messages: Messages,
     /// Number of slots, which limits the connections.
     pub slots: usize,
     /// Limit on one read and on a datagram, in bytes.
@@ -25,12 +25,22 @@ pub struct Setup {
     pub linger_zero: bool,
 }
 
+/// Messages that are sent again and again.
+pub type Messages = Arc<[Arc<[u8]>]>;
+
 impl Setup {
-    /// An engine that sleeps, closes in an orderly way and reads up to 256 KiB at once.
+    /// An engine of a single message that sleeps, closes in an orderly way and reads up to 256 KiB
+    /// at once.
     pub fn new(address: Address, message: Arc<[u8]>, slots: usize) -> Setup {
+        Setup::of_messages(address, Arc::from([message]), slots)
+    }
+
+    /// The same for several messages.
+    pub fn of_messages(address: Address, messages: Messages, slots: usize) -> Setup {
+        let longest = messages.iter().map(|message| message.len()).max().unwrap_or(0);
         // One byte more than the right message, so that a longer one is detected.
-        let buffer_bytes = (256 * 1024).max(message.len() + 1);
-        Setup { address, message, slots, buffer_bytes, busy_poll: false, linger_zero: false }
+        let buffer_bytes = (256 * 1024).max(longest + 1);
+        Setup { address, messages, slots, buffer_bytes, busy_poll: false, linger_zero: false }
     }
 }
 
@@ -84,12 +94,13 @@ pub trait Wire {
     /// Starts a connection in an empty slot. An error leaves the slot empty.
     fn connect(&mut self, slot: usize) -> Result<Connect, Failure>;
 
-    /// Starts sending the message on an open slot, at once or at the start of the next turn; what
-    /// the kernel does not accept at once is sent later. An error leaves the slot empty, and is
-    /// [`Failure::ClosedByPeer`] only if no byte was accepted. A later error ends the connection.
-    fn send(&mut self, slot: usize) -> Result<(), Failure>;
+    /// Starts sending a message of the engine on an open slot, at once or at the start of the next
+    /// turn; what the kernel does not accept at once is sent later. An error leaves the slot empty,
+    /// and is [`Failure::ClosedByPeer`] only if no byte was accepted. A later error ends the
+    /// connection.
+    fn send(&mut self, slot: usize, message: usize) -> Result<(), Failure>;
 
-    /// Sends these bytes on an open slot instead of the engine's message. True if the kernel took
+    /// Sends these bytes on an open slot instead of one of the engine's messages. True if the kernel took
     /// all of them at once; the rest is sent later, and [`Handler::taken`] reports its end. Until
     /// then the slot takes no further bytes. An error is as with [`Wire::send`].
     fn send_own(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure>;

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use base::{Nanos, monotonic_now};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -17,7 +16,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt}
 
 use crate::connect::{BlockingMode, Connector};
 use crate::retired::RetiredSockets;
-use crate::{Connect, Ending, Engine, Failure, Handler, Setup, Traffic, Wire};
+use crate::{Connect, Ending, Engine, Failure, Handler, Messages, Setup, Traffic, Wire};
 
 /// Events per epoll_wait.
 const EVENTS: usize = 256;
@@ -40,7 +39,7 @@ pub struct Epoll {
 pub struct EpollWire {
     epoll: OwnedFd,
     connector: Connector,
-    message: Arc<[u8]>,
+    messages: Messages,
     slots: Vec<Slot>,
     retired: RetiredSockets,
     /// Slots that may have more to read without a new event.
@@ -54,7 +53,9 @@ struct Slot {
     /// Distinguishes this socket's events from those of earlier ones in the same slot.
     generation: u32,
     connecting: bool,
-    /// Bytes of the message that the kernel has accepted; the whole length when none is being sent.
+    /// The message that is being sent, if one is.
+    sending: Option<usize>,
+    /// Bytes of it that the kernel has accepted.
     taken: usize,
     /// What is left of a message of the handler's own; empty when none is being sent.
     own: Vec<u8>,
@@ -78,7 +79,7 @@ impl Epoll {
         let wire = EpollWire {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             connector: Connector::new(setup, BlockingMode::Never),
-            message: setup.message.clone(),
+            messages: setup.messages.clone(),
             slots: (0..setup.slots).map(|_| Slot::default()).collect(),
             retired: RetiredSockets::new(),
             unread: VecDeque::with_capacity(setup.slots),
@@ -102,9 +103,10 @@ impl EpollWire {
     /// Sends the rest of the message.
     fn push_out(&mut self, slot: usize) -> Result<(), Failure> {
         let state = &mut self.slots[slot];
-        let Some(socket) = &state.socket else { return Ok(()) };
-        while state.taken < self.message.len() {
-            match send(socket, &self.message[state.taken..], SendFlags::NOSIGNAL) {
+        let (Some(socket), Some(number)) = (&state.socket, state.sending) else { return Ok(()) };
+        let message = &self.messages[number];
+        while state.taken < message.len() {
+            match send(socket, &message[state.taken..], SendFlags::NOSIGNAL) {
                 Ok(n) => {
                     state.taken += n;
                     self.traffic.sent += n as u64;
@@ -118,6 +120,7 @@ impl EpollWire {
                 }
             }
         }
+        state.sending = None;
         if state.wants_write { self.watch_writable(slot, false) } else { Ok(()) }
     }
 
@@ -212,7 +215,6 @@ impl Wire for EpollWire {
     fn connect(&mut self, slot: usize) -> Result<Connect, Failure> {
         let (socket, connect) = self.connector.open()?;
         self.traffic.source_changes = self.connector.source_changes();
-        let message_bytes = self.message.len();
         let state = &mut self.slots[slot];
         debug_assert!(state.socket.is_none(), "a slot holds one socket at a time");
         let pending = connect == Connect::Pending;
@@ -220,7 +222,6 @@ impl Wire for EpollWire {
             generation: state.generation.wrapping_add(1),
             connecting: pending,
             writable_always: pending,
-            taken: message_bytes,
             ..Slot::default()
         };
         let (token, flags) = (self.token(slot), EpollWire::registration(pending));
@@ -232,7 +233,8 @@ impl Wire for EpollWire {
         Ok(connect)
     }
 
-    fn send(&mut self, slot: usize) -> Result<(), Failure> {
+    fn send(&mut self, slot: usize, message: usize) -> Result<(), Failure> {
+        self.slots[slot].sending = Some(message);
         self.slots[slot].taken = 0;
         self.push_out(slot)
     }

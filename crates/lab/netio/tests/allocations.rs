@@ -28,7 +28,7 @@ struct Client {
 impl Client {
     fn begin(&mut self, wire: &mut dyn Wire, slot: usize) {
         match wire.connect(slot).unwrap() {
-            Connect::Done => wire.send(slot).unwrap(),
+            Connect::Done => wire.send(slot, 0).unwrap(),
             Connect::Pending => {}
         }
     }
@@ -36,7 +36,7 @@ impl Client {
 
 impl Handler for Client {
     fn connected(&mut self, wire: &mut dyn Wire, slot: usize, _: Option<Handshake>) {
-        wire.send(slot).unwrap();
+        wire.send(slot, 0).unwrap();
     }
 
     fn received(&mut self, wire: &mut dyn Wire, slot: usize, bytes: &[u8], _closing: bool) {
@@ -51,7 +51,7 @@ impl Handler for Client {
             wire.close(slot);
             self.begin(wire, slot);
         } else {
-            wire.send(slot).unwrap();
+            wire.send(slot, 0).unwrap();
         }
     }
 

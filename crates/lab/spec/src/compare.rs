@@ -82,6 +82,11 @@ pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
     check_tls(args, external)?;
     let names = names(args)?;
     let path = check_path(&args.path)?;
+    if !args.load.kinds.is_empty() && path != "/" {
+        return Err(SpecError::new(
+            "the requests in a file have paths of their own; leave out --path",
+        ));
+    }
     let variant = if external { external_variant } else { variant };
     let variants = args
         .commands
@@ -379,6 +384,11 @@ fn external_variant(
     _path: &str,
 ) -> Result<Variant, SpecError> {
     let target = Target::parse(url).map_err(|error| SpecError::new(error.to_string()))?;
+    if !args.load.kinds.is_empty() && !matches!(&target, Target::Http { path, .. } if path == "/") {
+        return Err(SpecError::new(
+            "the requests in a file have paths of their own; leave out the URL's",
+        ));
+    }
     Ok(Variant {
         name: name.to_owned(),
         at: Vec::new(),

@@ -13,6 +13,8 @@ mod load;
 mod names;
 mod parameters;
 mod plan;
+mod request_file;
+mod requests;
 mod served_by;
 mod target;
 mod variables;
@@ -22,14 +24,13 @@ pub use compare::{CompareArgs, compare_plan};
 pub use error::{SpecError, TextPosition};
 pub use fail_if::{FailIf, Interval, METRICS, RatioTest, Test, Truth, VariantMetric};
 pub use file::{SourceFile, includes, join_files, parse_plan, parse_plan_files};
-pub use load::{
-    Arrivals, Check, EngineChoice, Exchange, Expect, HttpRequest, HttpVersion, Lines, Load, Mode,
-    TlsOptions,
-};
+pub use load::{Arrivals, EngineChoice, Exchange, HttpVersion, Lines, Load, Mode, TlsOptions};
 pub use parameters::{Parameter, Values, expand as expand_parameters};
 pub use plan::{
     Change, Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process,
     PublishedFigure, ReadyCheck, Schedule, ServedBy, Stack, StopSignal, Variant,
 };
+pub use request_file::{RequestDefaults, RequestFile, parse_requests};
+pub use requests::{Check, Expect, HttpRequest, PathRequest, RequestKind};
 pub use target::{Endpoint, Target, TargetError};
 pub use variables::LOOPBACK;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
+use crate::requests::{Expect, HttpRequest, RequestKind};
+
 /// What one request is and how connections are used; the same for every slice of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
@@ -34,6 +36,9 @@ pub struct Load {
     pub exchange: Exchange,
     /// The expected response.
     pub expect: Expect,
+    /// The kinds of request over HTTP, if there are several: instead of the path of the target, the
+    /// request of the exchange and its expected response.
+    pub kinds: Vec<RequestKind>,
     /// How an `https://` target is reached.
     pub tls: TlsOptions,
 }
@@ -69,6 +74,7 @@ impl Default for Load {
             timeout: Nanos::from_secs(10),
             exchange: Exchange::Http(HttpRequest::default()),
             expect: Expect::default(),
+            kinds: Vec::new(),
             tls: TlsOptions::default(),
         }
     }
@@ -160,55 +166,6 @@ impl Lines {
     pub fn message_bytes(&self) -> usize {
         self.line_bytes().saturating_mul(self.per_message as usize)
     }
-}
-
-/// An HTTP request without its target.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HttpRequest {
-    /// The method, in upper case.
-    pub method: String,
-    /// Headers as given, in order; they replace default headers of the same name.
-    pub headers: Vec<(String, String)>,
-    /// The body; if not empty, Content-Length is sent.
-    pub body: Vec<u8>,
-}
-
-impl Default for HttpRequest {
-    fn default() -> HttpRequest {
-        HttpRequest { method: "GET".to_owned(), headers: Vec::new(), body: Vec::new() }
-    }
-}
-
-/// The expected response. What is `None` is learned from the first responses: status and body must
-/// then repeat exactly.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Expect {
-    /// Expected status code.
-    pub status: Option<u16>,
-    /// Expected body.
-    pub body: Option<Vec<u8>>,
-    /// Expected length of the body.
-    pub length: Option<u64>,
-    /// What is compared with the first response; `None` for what does not vary while learning.
-    pub check: Option<Check>,
-}
-
-impl Expect {
-    /// Whether it says what of the body is compared, so that nothing is learned about it.
-    pub fn says_what_to_compare(&self) -> bool {
-        self.body.is_some() || self.length.is_some() || self.check.is_some()
-    }
-}
-
-/// What of a response is compared, besides its framing. Each level includes those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Check {
-    /// The status.
-    Status,
-    /// The length of the body.
-    Length,
-    /// Every byte of the body.
-    Body,
 }
 
 /// When requests are sent.

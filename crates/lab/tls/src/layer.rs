@@ -1,11 +1,11 @@
 //! An engine with TLS on top of one without.
 
 use std::io;
-use std::sync::Arc;
 
 use base::Nanos;
 use netio::{
-    Connect, Ending, Engine, Failure, Handler, Handshake, Setup, TlsFailure, Traffic, Wire,
+    Connect, Ending, Engine, Failure, Handler, Handshake, Messages, Setup, TlsFailure, Traffic,
+    Wire,
 };
 
 use crate::client::Client;
@@ -21,8 +21,8 @@ impl<E: Engine> Tls<E> {
     /// TLS over the engine `below`, which was made with this setup.
     pub fn new(below: E, client: Client, setup: &Setup) -> Tls<E> {
         let slots = (0..setup.slots).map(|_| TlsSlot::default()).collect();
-        let message = setup.message.clone();
-        Tls { below, layer: Layer { client, message, slots, plain: Vec::new() } }
+        let messages = setup.messages.clone();
+        Tls { below, layer: Layer { client, messages, slots, plain: Vec::new() } }
     }
 
     fn over(&mut self) -> TlsWire<'_> {
@@ -33,7 +33,7 @@ impl<E: Engine> Tls<E> {
 /// What TLS keeps of all slots.
 struct Layer {
     client: Client,
-    message: Arc<[u8]>,
+    messages: Messages,
     slots: Vec<TlsSlot>,
     /// What the bytes that were received last contain.
     plain: Vec<u8>,
@@ -98,11 +98,10 @@ impl TlsWire<'_> {
     }
 
     /// Encrypts a message and sends it; whether all of it was taken. An error leaves the slot empty.
-    fn send_encrypted(&mut self, slot: usize, message: Option<&[u8]>) -> Result<bool, Failure> {
-        let Layer { slots, message: constant, .. } = &mut *self.layer;
-        let TlsSlot { connection, outgoing, is_corked, .. } = &mut slots[slot];
+    fn send_encrypted(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure> {
+        let TlsSlot { connection, outgoing, is_corked, .. } = &mut self.layer.slots[slot];
         let Some(connection) = connection else { return Ok(true) };
-        if let Err(failure) = connection.send(message.unwrap_or(constant), outgoing) {
+        if let Err(failure) = connection.send(message, outgoing) {
             self.drop_connection(slot);
             return Err(Failure::Tls(failure));
         }
@@ -135,12 +134,13 @@ impl Wire for TlsWire<'_> {
         Ok(Connect::Pending)
     }
 
-    fn send(&mut self, slot: usize) -> Result<(), Failure> {
-        self.send_encrypted(slot, None).map(drop)
+    fn send(&mut self, slot: usize, message: usize) -> Result<(), Failure> {
+        let message = self.layer.messages[message].clone();
+        self.send_encrypted(slot, &message).map(drop)
     }
 
     fn send_own(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure> {
-        let all = self.send_encrypted(slot, Some(message))?;
+        let all = self.send_encrypted(slot, message)?;
         self.layer.slots[slot].reports_taken = !all;
         Ok(all)
     }
@@ -187,8 +187,8 @@ impl<E: Engine> Wire for Tls<E> {
         self.over().connect(slot)
     }
 
-    fn send(&mut self, slot: usize) -> Result<(), Failure> {
-        self.over().send(slot)
+    fn send(&mut self, slot: usize, message: usize) -> Result<(), Failure> {
+        self.over().send(slot, message)
     }
 
     fn send_own(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure> {

@@ -10,7 +10,7 @@ use crate::ledger::Account;
 use crate::load::{LoadReport, TIMES};
 use crate::text::{self, capitalised, sentence, time};
 use crate::{
-    caveat, disruption, fact, figures, handshakes, ledger, setting, validity, verdict, view,
+    caveat, disruption, fact, figures, handshakes, kinds, ledger, setting, validity, verdict, view,
 };
 
 /// Longer names are commands, in a smaller font.
@@ -243,6 +243,21 @@ pub(crate) fn published(part: &Part) -> Markup {
     };
     let words = note("Machines differ, so compare only ratios.");
     section("Published before", html! { (table(head, rows)) (words) })
+}
+
+/// Each kind of request, if there are several.
+pub(crate) fn kinds(part: &Part) -> Markup {
+    let Some(of) = kinds::table(part) else { return html! {} };
+    let head = html! { th { "request" } @for head in &of.heads { th { (head) } } };
+    let rows = html! {
+        @for row in &of.rows {
+            tr {
+                td.name { (row.name) }
+                @for cell in &row.cells { td class=[row.is_bad.then_some("bad")] { (cell) } }
+            }
+        }
+    };
+    section("By kind of request", html! { (table(head, rows)) (note(sentence(&of.legend))) })
 }
 
 /// Findings, most severe first.

@@ -116,6 +116,7 @@ impl Maker {
             env_padding_bytes: self.rng.random_range(0..4096),
             handshakes: None,
             disruption: None,
+            kinds: Vec::new(),
             profile: None,
         }
     }

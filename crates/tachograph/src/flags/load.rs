@@ -1,16 +1,17 @@
 //! Flags of `load`, most of which `compare` shares.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::{Bytes, Nanos};
 use clap::Args;
 use spec::{
     Arrivals, Check, EngineChoice, Exchange, Expect, HttpRequest, HttpVersion, Load, Mode,
-    ServedBy, Target, TlsOptions,
+    RequestDefaults, RequestKind, ServedBy, Target, TlsOptions,
 };
 
 use super::shared::{HookFlags, MachineFlags, OfferFlags, ResultFlags};
 use crate::failure::Failure;
+use crate::output;
 
 pub(crate) const EXAMPLES: &str = "\
 Targets:
@@ -58,6 +59,10 @@ pub(crate) struct RequestFlags {
     /// Request body, or @FILE to read it from a file
     #[arg(long, value_name = "TEXT")]
     pub(crate) body: Option<String>,
+    /// Send the requests in this file instead of one: JSON lines, a HAR or an access log (see
+    /// docs/requests.md); --method, --header, --body and what is expected hold where it says nothing
+    #[arg(long, value_name = "FILE")]
+    pub(crate) request_file: Option<PathBuf>,
     /// Timeout of a request
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = Nanos::parse)]
     pub(crate) timeout: Nanos,
@@ -262,6 +267,11 @@ impl LoadFlags {
                 "the options of HTTPS have no meaning here; write https:// in the target",
             ));
         }
+        if !load.kinds.is_empty() && !matches!(&target, Target::Http { path, .. } if path == "/") {
+            return Err(Failure::new(
+                "the requests in a file have paths of their own; leave out that of the target",
+            ));
+        }
         let mode = match self.rate {
             None => Mode::Closed,
             Some(rate_per_s) => Mode::Open { rate_per_s, arrivals: self.arrivals.into() },
@@ -358,10 +368,30 @@ impl RequestFlags {
             busy_poll: self.busy_poll,
             linger_zero: self.linger_zero,
             timeout: self.timeout,
+            kinds: self.kinds(&exchange, &expect)?,
             exchange,
             expect,
             tls: TlsOptions::from(&self.tls),
         })
+    }
+
+    /// The kinds of request in the file, if there is one.
+    fn kinds(&self, exchange: &Exchange, expect: &Expect) -> Result<Vec<RequestKind>, Failure> {
+        let Some(path) = &self.request_file else { return Ok(Vec::new()) };
+        let Exchange::Http(request) = exchange else {
+            return Err(Failure::new("--request-file needs a target of HTTP, not raw bytes"));
+        };
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let defaults = RequestDefaults { request: request.clone(), expect: expect.clone() };
+        let read = |named: &Path| std::fs::read_to_string(folder.join(named));
+        let file = spec::parse_requests(&shown, &text, &defaults, &read)?;
+        for (what, count) in &file.left_out {
+            output::note(&format!("note: {count} {what} in {shown} are left out"));
+        }
+        Ok(file.kinds)
     }
 
     fn headers(&self) -> Result<Vec<(String, String)>, Failure> {

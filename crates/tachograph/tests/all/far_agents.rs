@@ -78,7 +78,7 @@ fn the_counts_of_a_hundred_clients_are_exact() {
     let mut clients = Clients::open(&machines, &target, &load, Seed(3), step).unwrap();
     let learned = clients.learn().unwrap();
     assert_eq!((learned.status, learned.varies), (Some(200), false));
-    let probes = clients.life().0.completed;
+    let probes = clients.life().counts.completed;
     assert_eq!(probes, 300, "three of each client");
 
     let closed = clients.run(&slice(Mode::Closed)).unwrap();
@@ -95,7 +95,7 @@ fn the_counts_of_a_hundred_clients_are_exact() {
     // 2,000 per second over 350 ms at equal distances: the hundred pacers are one.
     assert_eq!(open.seen.counts.offered, 700);
     let sum = probes + closed.seen.counts.completed + open.seen.counts.completed;
-    let ((counts, errors), failure) = clients.close();
+    let (drive::Life { counts, errors, .. }, failure) = clients.close();
     assert!(failure.is_none() && errors.is_empty(), "{failure:?} {errors:?}");
     assert_eq!(counts.completed, sum);
     let served = || {

@@ -21,7 +21,8 @@ impl Nginx {
                  http {{ access_log {dir}/access.log; client_body_temp_path {dir}/b; proxy_temp_path {dir}/p;\n\
                  fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;\n\
                  keepalive_requests 1000000000;\n\
-                 server {{ listen {listen}; location / {{ return 200 'Hello World!'; }} }} }}\n"
+                 server {{ listen {listen}; location / {{ return 200 'Hello World!'; }}\n\
+                 location /missing {{ return 404 'None.'; }} }} }}\n"
             ),
         );
         let nginx = if Path::new("/usr/sbin/nginx").exists() { "/usr/sbin/nginx" } else { "nginx" };
@@ -93,6 +94,63 @@ fn all_succeed(
     assert_eq!(json["ledger"]["completed"], requests, "{}", json["errors"]);
     assert_eq!(json["verdict"], "ok");
     json
+}
+
+/// Kinds of request with weights of 4, 3, 2 and 1.
+const KINDS: &str = r#"{"path": "/", "weight": 4, "expect_status": 200, "check": "status"}
+{"name": "item", "path": "/items/{{ id }}", "weight": 3, "data": "ids.csv", "expect_status": 200, "check": "status"}
+{"method": "POST", "path": "/form", "weight": 2, "body": {"a": "b"}, "expect_status": 200, "check": "status"}
+{"method": "HEAD", "path": "/missing", "expect_status": 404, "check": "status"}
+"#;
+
+/// The requests of each kind against the lines of nginx's log with its path.
+fn kinds_against_the_log(protocol: &str, scheme: &str, further: &[&str]) {
+    let place = Place::new();
+    make_certificate(&place);
+    place.write("kinds.jsonl", KINDS);
+    place.write("ids.csv", "id\n1\n2\n3\n");
+    let port = free_port();
+    let dir = place.dir.path().display().to_string();
+    let _nginx =
+        Nginx::start(&place, &format!("127.0.0.1:{port}{}", protocol.replace("$DIR", &dir)));
+    eventually("nginx's readiness", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let url = format!("{scheme}://127.0.0.1:{port}/");
+    let mut args = vec!["load", "-n", "10000", "--request-file", "kinds.jsonl", "--json", &url];
+    let further: Vec<String> = further.iter().map(|text| text.replace("$DIR", &dir)).collect();
+    args.extend(further.iter().map(String::as_str));
+    let json = place.run(&args).measured().json();
+    assert_valid("load-2.json", &json);
+    assert_eq!(json["ledger"]["completed"], 10_000, "{}", json["errors"]);
+    let log = std::fs::read_to_string(place.path("access.log")).unwrap();
+    let lines = |words: &str| log.lines().filter(|line| line.contains(words)).count() as u64;
+    let kinds = json["kinds"].as_array().unwrap();
+    // Proportions are exact, and each kind had three probes.
+    for (kind, (name, words, share)) in kinds.iter().zip([
+        ("GET /", "\"GET / ", 4_000),
+        ("item", "\"GET /items/", 3_000),
+        ("POST /form", "\"POST /form ", 2_000),
+        ("HEAD /missing", "\"HEAD /missing ", 1_000),
+    ]) {
+        assert_eq!((kind["name"].as_str(), &kind["completed"]), (Some(name), &share.into()));
+        assert_eq!(lines(words), share + 3, "{name}");
+    }
+    for id in 1..=3 {
+        assert_eq!(lines(&format!("\"GET /items/{id} ")), 1_001, "they take turns");
+    }
+    place.run(&["report"]).prints("HEAD /missing").prints("service time");
+}
+
+#[test]
+fn each_kind_of_request_over_http_1() {
+    kinds_against_the_log("", "http", &["--engine", "epoll"]);
+    // Where the kernel has it, io_uring.
+    kinds_against_the_log("", "http", &["--connections", "64"]);
+}
+
+#[test]
+fn each_kind_of_request_with_tls_and_over_http_2() {
+    kinds_against_the_log(WITH_TLS, "https", &["--insecure"]);
+    kinds_against_the_log(" http2", "http", &["--http2", "--streams", "5"]);
 }
 
 #[test]

@@ -42,7 +42,9 @@ fn the_rows_add_up_to_what_was_sampled_and_that_to_what_was_counted() {
     let place = Place::new();
     let json = place.finish(compared(&place, &["--json", "--export-html", "r.html"])).json();
     assert_valid("compare-2.json", &json);
-    let why = &json["parts"][0]["why"][0];
+    let [why] = json["parts"][0]["why"].as_array().unwrap().as_slice() else {
+        panic!("{:#}", json["parts"][0])
+    };
     for side in ["baseline_ns", "variant_ns"] {
         let own = number(&why["own"][side]);
         let rows = why["functions"].as_array().unwrap().iter();

@@ -147,6 +147,16 @@ impl Draw {
             handshakes: self.some(Draw::handshakes),
             disruption: self.some(Draw::disruption),
             profile: self.some(Draw::profile),
+            kinds: self.many(3, Draw::kind_trial),
+        }
+    }
+
+    fn kind_trial(&mut self) -> KindTrial {
+        let Ledger { counts, errors, .. } = self.ledger();
+        KindTrial {
+            counts,
+            errors,
+            times: Distribution { hdr_v2: Vec::new(), ..self.distribution() },
         }
     }
 
@@ -489,6 +499,12 @@ impl Draw {
             insecure: self.flag(),
             tls_resumption: self.flag(),
             status: Some(200),
+            kinds: self.many(3, |d| LoadKind {
+                name: d.text(),
+                weight: d.below(1_000) as u32,
+                requests: d.count(),
+                status: d.some(|d| d.below(600) as u16),
+            }),
         }
     }
 
@@ -533,6 +549,13 @@ impl Draw {
             disturbance: self.some(Draw::disturbance),
             profiled: self.flag(),
             why: self.many(2, Draw::why),
+            kinds: self.many(3, |d| KindComparison {
+                baseline: 0,
+                variant: d.below(9) as u32,
+                offer: d.offer(),
+                kind: d.below(9) as u32,
+                ratio: d.ratio(),
+            }),
         }
     }
 

@@ -155,7 +155,7 @@ struct Counter {
 
 impl Handler for Counter {
     fn connected(&mut self, wire: &mut dyn Wire, slot: usize, _: Option<Handshake>) {
-        self.failed |= wire.send(slot).is_err();
+        self.failed |= wire.send(slot, 0).is_err();
     }
 
     fn taken(&mut self, _wire: &mut dyn Wire, _slot: usize) {}
@@ -165,7 +165,7 @@ impl Handler for Counter {
         if self.received[slot] >= self.answer_bytes {
             self.received[slot] = 0;
             self.completed += 1;
-            self.failed |= wire.send(slot).is_err();
+            self.failed |= wire.send(slot, 0).is_err();
         }
     }
 

@@ -37,8 +37,10 @@ pub enum Flow {
 #[derive(Debug)]
 pub struct ResponseReader {
     state: State,
-    /// Kept heads; `None` to parse every head.
-    known: Option<Arc<Heads>>,
+    /// Kept heads by kind of request; empty to parse every head.
+    known: Arc<[Heads]>,
+    /// The kind of request.
+    kind: usize,
     /// The pieces of an incomplete head.
     head: Vec<u8>,
     /// Whether the request's method is HEAD.
@@ -60,13 +62,18 @@ enum State {
 impl ResponseReader {
     /// A reader of responses; `to_head` means that the requests' method is HEAD.
     pub fn new(to_head: bool) -> ResponseReader {
-        ResponseReader::with(to_head, Some(Arc::default()))
+        ResponseReader { to_head, ..ResponseReader::of_kinds(1) }
+    }
+
+    /// A reader of responses to so many kinds of request, which keeps the heads of each.
+    pub fn of_kinds(kinds: usize) -> ResponseReader {
+        ResponseReader::with(false, (0..kinds).map(|_| Heads::default()).collect())
     }
 
     /// A reader that parses every head. It gives the same results and serves as the reference in
     /// tests.
     pub fn parsing_every_head(to_head: bool) -> ResponseReader {
-        ResponseReader::with(to_head, None)
+        ResponseReader::with(to_head, Arc::from([]))
     }
 
     /// A reader for another connection to the same server, which shares the kept heads.
@@ -74,9 +81,16 @@ impl ResponseReader {
         ResponseReader::with(self.to_head, self.known.clone())
     }
 
-    fn with(to_head: bool, known: Option<Arc<Heads>>) -> ResponseReader {
-        let state = State::Done;
-        ResponseReader { state, known, head: Vec::new(), to_head, keep_alive: false, begun: false }
+    fn with(to_head: bool, known: Arc<[Heads]>) -> ResponseReader {
+        ResponseReader {
+            state: State::Done,
+            known,
+            kind: 0,
+            head: Vec::new(),
+            to_head,
+            keep_alive: false,
+            begun: false,
+        }
     }
 
     /// A request has been sent, so a response follows.
@@ -84,6 +98,13 @@ impl ResponseReader {
         self.state = State::Head;
         self.head.clear();
         self.begun = false;
+    }
+
+    /// The same for a request of this kind, whose method is HEAD or not.
+    pub fn begin_kind(&mut self, kind: usize, to_head: bool) {
+        self.kind = kind;
+        self.to_head = to_head;
+        self.begin();
     }
 
     /// Reads the next bytes. After an error the connection is unusable.
@@ -146,7 +167,8 @@ impl ResponseReader {
     fn push_head(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Fault> {
         self.begun = true;
         if self.head.is_empty()
-            && let Some((head, length)) = self.known.as_ref().and_then(|heads| heads.find(bytes))
+            && let Some((head, length)) =
+                self.known.get(self.kind).and_then(|heads| heads.find(bytes))
         {
             self.take_final(head, sink);
             return Ok(length);
@@ -189,7 +211,7 @@ impl ResponseReader {
             100..=199 => return Ok(()),
             _ => {}
         }
-        if let Some(heads) = &self.known {
+        if let Some(heads) = self.known.get(self.kind) {
             heads.learn(bytes, head);
         }
         self.take_final(head, sink);

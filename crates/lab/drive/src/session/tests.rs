@@ -56,11 +56,12 @@ fn panic_in_one_client_thread(turns_left: u32) {
     let mut session = Session::open(&target, &load, &options).unwrap();
     session.learn().unwrap();
     let address = Address::resolve(target.endpoint()).unwrap().remove(0);
-    let setup = Setup::new(address.clone(), message(&target, &load), 3);
+    let setup = Setup::new(address.clone(), Outbox::new(&target, &load).messages[0].clone(), 3);
     let make = move || Ok(Faulty { inner: Epoll::new(&setup)?, turns_left });
-    let answer = ResponseEnd::new(&load, &address);
+    let deck = Deck::new(Outbox::new(&target, &load).choices, Seed(1), 1);
+    let answer = ResponseEnd::new(&load, &address, 1);
     let answers = (0..3).map(|_| answer.another()).collect();
-    session.client_threads[1] = ClientThread::start(make, answers, 3, 1, None).unwrap();
+    session.client_threads[1] = ClientThread::start(make, answers, 3, 1, deck, None).unwrap();
     let slice = Slice { window: Nanos::from_secs(600), requests: None, ..one_request() };
     let error = session.run(&slice).unwrap_err();
     assert_eq!(

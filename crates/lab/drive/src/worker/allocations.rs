@@ -23,7 +23,13 @@ fn orders(requests: u64, open: bool) -> Orders {
         &Arc::from(&b""[..]),
     );
     let body = Some(b"Hello World!".to_vec());
-    expected.learn(&LearnedResponse { status: Some(200), body, length: Some(12), varies: false });
+    expected.learn(&LearnedResponse {
+        status: Some(200),
+        body,
+        length: Some(12),
+        varies: false,
+        ..LearnedResponse::default()
+    });
     let slice = Slice {
         mode,
         start: LoopStart::Fresh,
@@ -60,8 +66,8 @@ fn check<E: Engine, W>(make: impl Fn(&Setup) -> Result<E, W>) -> Result<(), W> {
         let target =
             Target::Http { endpoint, tls: false, authority: "localhost".into(), path: "/".into() };
         let load = Load { exchange: Exchange::Http(Default::default()), ..Load::default() };
-        let message = crate::session::message(&target, &load);
-        let answers = (0..CONNECTIONS).map(|_| ResponseEnd::new(&load, &address)).collect();
+        let message = crate::outbox::Outbox::new(&target, &load).messages[0].clone();
+        let answers = (0..CONNECTIONS).map(|_| ResponseEnd::new(&load, &address, 1)).collect();
         let engine = make(&Setup::new(address, message, CONNECTIONS))?;
         let mut worker = Worker::new(engine, answers, 0);
         for open in [false, true] {

@@ -2,6 +2,7 @@
 
 use crate::helper::*;
 use base::Nanos;
+use drive::Life;
 use fixture::{Faults, Service};
 
 fn sound(on: On) -> Rig {
@@ -19,7 +20,7 @@ fn every_request_is_completed_and_served_on_every_stream_transport() {
         assert_eq!(seen.window.completed, 1000);
         assert_eq!(seen.window.payload_bytes, 12_000);
         assert_eq!(seen.connects, 3, "the first connection was opened with the session");
-        let (life, errors) = session.close();
+        let Life { counts: life, errors, .. } = session.close();
         assert_eq!((life.completed, errors.len()), (1003, 0), "three probes");
         assert_eq!(rig.fixture.stop().unwrap(), 1003, "{on:?}");
     }
@@ -34,7 +35,7 @@ fn a_connection_per_request_is_exact_too() {
         let seen = session.run(&requests(500)).unwrap();
         assert_laws(&seen);
         assert_eq!((seen.counts.completed, seen.connects), (500, 500), "{on:?}");
-        assert_eq!(session.close().0.completed, 503);
+        assert_eq!(session.close().counts.completed, 503);
         assert_eq!(rig.fixture.stop().unwrap(), 503);
     }
 }
@@ -65,7 +66,7 @@ fn a_slice_counts_its_window_apart_from_its_lead_in() {
         assert!(seen.window.completed > 0 && seen.window.completed < seen.counts.completed);
         completed += seen.counts.completed;
     }
-    let (life, _) = session.close();
+    let Life { counts: life, .. } = session.close();
     assert_eq!(life.completed, completed + 3);
     assert_eq!(rig.fixture.stop().unwrap(), life.completed);
 }

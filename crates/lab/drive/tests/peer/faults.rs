@@ -3,6 +3,7 @@
 
 use crate::helper::*;
 use base::Nanos;
+use drive::Life;
 use fixture::{Faults, Service};
 use ledger::{Discrepancy, Errors, Law, Ledger, Tolerance};
 
@@ -18,7 +19,7 @@ fn ledger(on: On, faults: Faults) -> Ledger {
     let mut session = rig.session();
     let seen = session.run(&requests(REQUESTS)).unwrap();
     assert_laws(&seen);
-    let (counts, errors) = session.close();
+    let Life { counts, errors, .. } = session.close();
     assert_counts(&counts);
     let served = Some(rig.fixture.stop().unwrap());
     Ledger { counts, served, discarded: None, series: None, errors }

@@ -3,6 +3,7 @@
 
 use crate::helper::*;
 use base::Nanos;
+use drive::Life;
 use drive::Observation;
 use fixture::{Faults, HttpAnswer, ResponseBody, Service};
 use ledger::Errors;
@@ -38,7 +39,7 @@ fn counts_of_client_and_server_are_equal_and_connections_are_shared() {
         let seen = session.run(&requests(REQUESTS)).unwrap();
         assert_laws(&seen);
         assert_eq!((seen.counts.completed, seen.connects), (REQUESTS, 1), "{:?}", seen.errors);
-        let (counts, _) = session.close();
+        let Life { counts, .. } = session.close();
         assert_eq!(counts.completed, REQUESTS + 3);
         assert_eq!(rig.fixture.stop().unwrap(), REQUESTS + 3, "{on:?}");
     }

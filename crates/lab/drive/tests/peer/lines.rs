@@ -1,5 +1,6 @@
 //! Messages of lines against receivers that count, drop, reset and stop reading.
 
+use drive::Life;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener};
@@ -85,7 +86,7 @@ fn streams_are_acknowledged(endpoint: Endpoint, counted: &AtomicU64) {
     let open = session.run(&drive::Slice { mode, ..for_ms(0, 200) }).unwrap();
     assert_counts(&open.counts);
     assert_eq!(open.latency.len(), open.window.completed);
-    let (counts, errors) = session.close();
+    let Life { counts, errors, .. } = session.close();
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(counts.sent, counts.completed + counts.in_flight);
     assert_eq!(counts.in_flight, 0);
@@ -129,7 +130,7 @@ fn a_unix_datagram_socket_makes_its_sender_wait() {
     assert_eq!(seen.counts.completed, 5_000, "{:?}", seen.errors);
     let seen = session.run(&for_ms(0, 100)).unwrap();
     assert_counts(&seen.counts);
-    let (counts, _) = session.close();
+    let Life { counts, .. } = session.close();
     let all = counts.completed * u64::from(PER_MESSAGE);
     eventually("every datagram", || counted.load(Ordering::SeqCst) == all);
     over.store(true, Ordering::SeqCst);

@@ -1,6 +1,7 @@
 //! What HTTP/1.1 allows a server to do.
 
 use crate::helper::*;
+use drive::Life;
 use fixture::{Faults, Framing, HttpAnswer, ResponseBody, Service};
 use spec::{Check, Exchange, Expect, HttpRequest};
 
@@ -124,7 +125,7 @@ fn a_body_that_seldom_differs_is_wrong_while_learning_and_afterwards() {
     session.run(&requests(1_000)).unwrap();
     let learned = session.settle().unwrap();
     assert!(!learned.varies && learned.body.is_some());
-    let (counts, errors) = session.life();
+    let Life { counts, errors, .. } = session.life();
     assert_counts(&counts);
     assert_eq!((counts.failed, errors.get("body differs")), (2, Some(&2)));
     let seen = session.run(&requests(1_000)).unwrap();
@@ -142,7 +143,7 @@ fn the_load_can_say_what_is_compared() {
         session.keep_learning();
         assert!(!session.is_learning());
         session.run(&requests(200)).unwrap();
-        let (counts, _) = session.life();
+        let Life { counts, .. } = session.life();
         assert_counts(&counts);
         assert_eq!(counts.failed, failed, "{check:?}");
     }
@@ -215,7 +216,7 @@ fn a_silent_close_between_requests_is_no_failure() {
         assert!(seen.counts.reconnected + last >= seen.closed_idle, "{on:?} {seen:?}");
         let lost = ["closed before a response", "reset"];
         assert!(seen.errors.keys().all(|kind| lost.contains(&kind.as_str())), "{:?}", seen.errors);
-        let (life, _) = session.close();
+        let Life { counts: life, .. } = session.close();
         assert_eq!(
             rig.fixture.stop().unwrap(),
             life.completed,
@@ -244,7 +245,7 @@ fn connections_closed_between_slices_are_reopened_and_counted() {
                 closed_idle == 4 * round
             });
         }
-        let (life, _) = session.close();
+        let Life { counts: life, .. } = session.close();
         assert_eq!((life.failed, life.reconnected), (0, 8), "{on:?}: all but the first four");
     }
 }

@@ -16,7 +16,7 @@ fn a_oneshot_reads_to_the_end_and_compares() {
         let seen = session.run(&requests(300)).unwrap();
         assert_laws(&seen);
         assert_eq!((seen.counts.completed, seen.connects), (300, 300), "{on:?} {:?}", seen.errors);
-        assert_eq!(session.close().0.completed, 303);
+        assert_eq!(session.close().counts.completed, 303);
         assert_eq!(rig.fixture.stop().unwrap(), 303, "{on:?}");
     }
 }
@@ -133,7 +133,7 @@ fn a_bulk_transfer_counts_its_chunks() {
         let seen = session.run(&requests(500)).unwrap();
         assert_laws(&seen);
         assert_eq!(seen.counts.completed, 500, "{on:?}");
-        let completed = session.close().0.completed;
+        let completed = session.close().counts.completed;
         assert!(rig.fixture.stop().unwrap() >= completed, "nothing is received that was not sent");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::helper::*;
 use base::Nanos;
+use drive::Life;
 use drive::Slice;
 use fixture::{Faults, Service};
 use ledger::Errors;
@@ -20,14 +21,14 @@ fn what_is_unanswered_after_the_drain_is_in_flight_and_counted_once() {
         let first = session.run(&slice).unwrap();
         assert_laws(&first);
         assert_eq!(first.counts.in_flight, 8, "{on:?}: all connections end up waiting");
-        assert_eq!(session.life().0.in_flight, 8);
+        assert_eq!(session.life().counts.in_flight, 8);
         // The fixture has sent what it delayed: these requests are over.
         eventually("the end of what is held back", || rig.fixture.held() == 0);
         let second = session.run(&requests(2)).unwrap();
         assert_laws(&second);
         assert_eq!(second.counts.completed, 2, "late answers are nobody's");
         assert_eq!(second.connects, 8, "connections with a late answer on them are replaced");
-        let (life, _) = session.close();
+        let Life { counts: life, .. } = session.close();
         assert_counts(&life);
         assert_eq!(life.in_flight, 8);
         assert_eq!(rig.fixture.stop().unwrap(), life.completed + 8);
@@ -46,7 +47,7 @@ fn a_stop_ends_a_slice_and_what_is_under_way_is_awaited() {
         assert_eq!(seen.counts.in_flight + seen.counts.failed, 0);
         assert!(seen.window.completed > 0);
         assert!(seen.window.length < Nanos::from_secs(59));
-        let (life, _) = session.close();
+        let Life { counts: life, .. } = session.close();
         assert_eq!(rig.fixture.stop().unwrap(), life.completed);
     }
 }

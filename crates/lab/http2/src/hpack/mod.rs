@@ -5,7 +5,7 @@ mod encode;
 mod huffman;
 
 pub use decode::Decoder;
-pub use encode::{HeaderField, literal, sum_of_entries, with_entries, with_indices};
+pub use encode::{CommonFields, HeaderField, literal};
 
 /// A block of headers that cannot be decoded: the connection is lost (RFC 7541, 2.3.3 and 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

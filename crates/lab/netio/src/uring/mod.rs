@@ -78,7 +78,8 @@ impl Uring {
 /// Number and size of receive buffers: one per slot unless that takes too much memory.
 fn buffer_shape(setup: &Setup) -> (u16, usize) {
     let keeps_messages = setup.address.keeps_messages();
-    let longest = if keeps_messages { setup.message.len() + 1 } else { 0 };
+    let lengths = setup.messages.iter().map(|message| message.len() + 1);
+    let longest = if keeps_messages { lengths.max().unwrap_or(0) } else { 0 };
     let bytes_each = longest.max(BUFFER_BYTES).next_multiple_of(4096);
     let most = (BUFFERS_BYTES_MAX / bytes_each).max(BUFFERS_MIN);
     let count = setup.slots.clamp(BUFFERS_MIN, most).next_power_of_two();
@@ -123,7 +124,7 @@ impl Uring {
             Kind::Receive if current => self.received(slot, this, next, handler),
             Kind::Receive => self.received_after_leaving(this),
             Kind::Send => {
-                let failure = self.wire.send_failed(this.result);
+                let failure = self.wire.send_failed(slot, this.result);
                 if current {
                     self.wire.close(slot);
                     handler.ended(&mut self.wire, slot, Ending::Failed(failure));
@@ -277,8 +278,7 @@ impl Drop for Uring {
     fn drop(&mut self) {
         if !self.wire.ring.quiesce() {
             // Memory that the kernel might still use is leaked rather than reused.
-            let nothing: Arc<[u8]> = Arc::from(&b""[..]);
-            std::mem::forget(std::mem::replace(&mut self.wire.message, nothing));
+            std::mem::forget(std::mem::replace(&mut self.wire.messages, Arc::from([])));
             self.buffers.leak();
         }
     }

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
-use std::sync::Arc;
 
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
@@ -15,7 +14,7 @@ use super::buffers;
 use super::ring::Ring;
 use crate::connect::{BlockingMode, Connector};
 use crate::retired::RetiredSockets;
-use crate::{Connect, Ending, Failure, Setup, Traffic, Wire};
+use crate::{Connect, Ending, Failure, Messages, Setup, Traffic, Wire};
 
 /// Messages up to this size fit into the socket's buffer, so a send is never partial.
 const SENT_AT_ONCE: usize = 4096;
@@ -24,7 +23,9 @@ const SENT_AT_ONCE: usize = 4096;
 pub struct UringWire {
     pub(super) ring: Ring,
     pub(super) connector: Connector,
-    pub(super) message: Arc<[u8]>,
+    pub(super) messages: Messages,
+    /// Whether each of them is sent at once.
+    are_short: bool,
     pub(super) slots: Vec<Slot>,
     pub(super) retired: RetiredSockets,
     /// Slots that were released and have something to deliver.
@@ -40,7 +41,9 @@ pub(super) struct Slot {
     /// Distinguishes this socket's completions from those of earlier ones in the same slot.
     pub(super) generation: u32,
     pub(super) connecting: bool,
-    /// Whether a message waits for room.
+    /// The message that was sent last.
+    sending: usize,
+    /// Whether it waits for room.
     pub(super) crowded: bool,
     /// What is left of a message of the handler's own; empty when none is being sent.
     pub(super) own: Vec<u8>,
@@ -75,7 +78,8 @@ impl UringWire {
         UringWire {
             ring,
             connector: Connector::new(setup, BlockingMode::OnceOpen),
-            message: setup.message.clone(),
+            messages: setup.messages.clone(),
+            are_short: setup.messages.iter().all(|message| message.len() <= SENT_AT_ONCE),
             slots: (0..setup.slots).map(|_| Slot::default()).collect(),
             retired: RetiredSockets::new(),
             released: VecDeque::with_capacity(setup.slots),
@@ -112,7 +116,8 @@ impl UringWire {
         self.slots[slot].crowded = false;
         loop {
             let Some(socket) = &self.slots[slot].socket else { return Ok(()) };
-            match send(socket, &self.message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            let message = &self.messages[self.slots[slot].sending];
+            match send(socket, message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(bytes) => {
                     self.traffic.sent += bytes as u64;
                     return Ok(());
@@ -215,7 +220,7 @@ impl UringWire {
 
     /// Closes a socket whose connection has ended.
     pub(super) fn dispose(&mut self, slot: usize) {
-        if self.slots[slot].receiving || self.message.len() > SENT_AT_ONCE {
+        if self.slots[slot].receiving || !self.are_short {
             return self.close(slot);
         }
         if let Some(socket) = self.vacate(slot) {
@@ -228,11 +233,12 @@ impl UringWire {
         state.socket.is_some() && state.generation == generation
     }
 
-    /// Subtracts what was counted as sent but was not.
-    pub(super) fn send_failed(&mut self, taken: i32) -> Failure {
+    /// Subtracts what was counted as sent but was not. If the slot has sent another message on a new
+    /// connection since then, that one's length is subtracted.
+    pub(super) fn send_failed(&mut self, slot: usize, taken: i32) -> Failure {
         let partly = usize::try_from(taken).unwrap_or(0);
-        debug_assert!(partly <= self.message.len(), "no more than the message is sent");
-        self.traffic.sent -= (self.message.len() - partly) as u64;
+        let length = self.messages[self.slots[slot].sending].len();
+        self.traffic.sent -= length.saturating_sub(partly) as u64;
         if taken >= 0 {
             return Failure::Reset;
         }
@@ -259,9 +265,11 @@ impl Wire for UringWire {
         Ok(connect)
     }
 
-    fn send(&mut self, slot: usize) -> Result<(), Failure> {
+    fn send(&mut self, slot: usize, message: usize) -> Result<(), Failure> {
+        self.slots[slot].sending = message;
         let Some(socket) = &self.slots[slot].socket else { return Ok(()) };
-        if self.message.is_empty() {
+        let message = &self.messages[message];
+        if message.is_empty() {
             return Ok(());
         }
         if self.connector.address().keeps_messages() {
@@ -269,16 +277,13 @@ impl Wire for UringWire {
         }
         // The kernel continues until everything is sent (MSG_WAITALL), and posts a completion only
         // on failure.
-        let send = opcode::Send::new(
-            Fd(socket.as_raw_fd()),
-            self.message.as_ptr(),
-            self.message.len() as u32,
-        )
-        .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
-        .build()
-        .user_data(self.token(slot, Kind::Send))
-        .flags(Flags::SKIP_SUCCESS);
-        self.traffic.sent += self.message.len() as u64;
+        let send =
+            opcode::Send::new(Fd(socket.as_raw_fd()), message.as_ptr(), message.len() as u32)
+                .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+                .build()
+                .user_data(self.token(slot, Kind::Send))
+                .flags(Flags::SKIP_SUCCESS);
+        self.traffic.sent += message.len() as u64;
         self.push(&send);
         Ok(())
     }

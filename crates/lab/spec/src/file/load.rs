@@ -1,14 +1,17 @@
 //! `[load]`: the requests, in layers that override each other key by key.
 
 use std::ops::Range;
+use std::path::Path;
 
 use base::{Bytes, Nanos};
 
 use super::reader::{Scope, Table};
 use crate::error::SpecError;
-use crate::load::{Check, EngineChoice, Exchange, Expect, HttpRequest, HttpVersion, Lines, Load};
+use crate::load::{EngineChoice, Exchange, HttpVersion, Lines, Load};
+use crate::request_file::{RequestDefaults, is_token, parse_requests};
+use crate::requests::{Check, Expect, HttpRequest};
 
-pub(super) const LOAD_KEYS: [&str; 28] = [
+pub(super) const LOAD_KEYS: [&str; 29] = [
     "connections",
     "threads",
     "new_connection",
@@ -37,6 +40,7 @@ pub(super) const LOAD_KEYS: [&str; 28] = [
     "tls_resumption",
     "http",
     "streams",
+    "requests",
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,6 +77,7 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
     let mut kind = Kind::Http;
     let mut request = HttpRequest::default();
     let mut expect = Expect::default();
+    let mut requests: Option<String> = None;
     let mut size: Option<Bytes> = None;
     let mut chunk: Option<Bytes> = None;
     let mut lines = Lines {
@@ -93,6 +98,7 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
         set(&mut request.method, table.text("method", scope)?);
         set(&mut request.headers, headers(table)?);
         set(&mut request.body, table.text("body", scope)?.map(String::into_bytes));
+        requests = table.text("requests", scope)?.or(requests);
         size = table.size("size", scope)?.or(size);
         chunk = table.size("chunk", scope)?.or(chunk);
         expect.status = status(table, scope)?.or(expect.status);
@@ -157,6 +163,12 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
     belongs("chunk", "bulk", kind == Kind::Bulk, layers)?;
     for key in ["method", "headers", "body", "expect_status"] {
         belongs(key, "http", kind == Kind::Http, layers)?;
+    }
+    belongs("requests", "http", kind == Kind::Http, layers)?;
+    if let (Some(text), Exchange::Http(request)) = (&requests, &load.exchange) {
+        let defaults = RequestDefaults { request: request.clone(), expect: expect.clone() };
+        let read = |_: &Path| Err(std::io::ErrorKind::Unsupported.into());
+        load.kinds = parse_requests("requests", text, &defaults, &read)?.kinds;
     }
     load.expect = expect;
     Ok(load)
@@ -315,10 +327,4 @@ fn headers(table: &Table<'_>) -> Result<Option<Vec<(String, String)>>, SpecError
         _ => Err(table.source.error(span, "a header is written as \"Name: value\"")),
     };
     table.words("headers")?.into_iter().map(header).collect::<Result<_, _>>().map(Some)
-}
-
-/// RFC 9110, 5.6.2: characters of a header name.
-fn is_token(name: &str) -> bool {
-    !name.is_empty()
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }

@@ -3,10 +3,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::action::{Action, ActionStep, Deed};
-use crate::load::{Arrivals, Exchange, HttpRequest};
+use crate::load::{Arrivals, Exchange};
 use crate::plan::{
     Change, Contrast, Layout, Margin, Metric, Offer, Process, ReadyCheck, ServedBy, StopSignal,
 };
+use crate::requests::HttpRequest;
 
 const HEAD: &str = "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\n";
 
@@ -104,6 +105,45 @@ vars = { BIND = "unix:$SOCKET" }
     assert_eq!(front.stack.needs, [("nginx".to_owned(), "apt install nginx".to_owned())]);
     assert_eq!(front.served_by, Some(ServedBy::StubStatus("http://127.0.0.1:$PORT3/".to_owned())));
     assert_eq!(front.target, "http://127.0.0.1:$PORT2/");
+}
+
+#[test]
+fn without_a_check_the_last_process_is_ready_when_the_target_accepts() {
+    let ready = |target: &str, first: &str| {
+        let more = format!(
+            "[[variant]]\nname = \"c\"\ntarget = \"{target}\"\nprocess = [{{ command = \"a\"{first} }}, {{ command = \"b\" }}]\n"
+        );
+        let plan = plan(&text("", &more));
+        let processes = plan.parts[0].variants[2].stack.processes.clone();
+        (processes[0].ready.clone(), processes[1].ready.clone())
+    };
+    let port = vec![ReadyCheck::Port("127.0.0.1:$PORT".to_owned())];
+    assert_eq!(ready("http://127.0.0.1:$PORT/a?b=:/", ""), (vec![], port.clone()));
+    assert_eq!(ready("https://127.0.0.1:$PORT", ""), (vec![], port));
+    let socket = vec![ReadyCheck::Socket("$SOCKET".to_owned())];
+    assert_eq!(ready("http://unix:$SOCKET:/x", ""), (vec![], socket));
+    let own = vec![ReadyCheck::File("/a".to_owned())];
+    assert_eq!(ready("http://127.0.0.1:$PORT/", ", ready = \"file:/a\""), (own, vec![]));
+}
+
+#[test]
+fn a_load_has_one_request_or_several_kinds() {
+    let kinds = |target: &str, requests: &str| {
+        let more = format!(
+            "[[variant]]\nname = \"c\"\ntarget = \"{target}\"\nprocess = {{ command = \"a\" }}\nload = {{ headers = [\"A: 1\"], requests = '''\n{requests}''' }}\n"
+        );
+        parse_plan(&text("", &more), "x.toml")
+            .map(|plan| plan.parts[0].variants[2].load.kinds.clone())
+    };
+    let lines = "{\"path\": \"/a\", \"weight\": 2}\n{\"path\": \"/b\", \"method\": \"PUT\"}\n";
+    let found = kinds("http://127.0.0.1:$PORT/", lines).unwrap();
+    let names: Vec<(&str, u32)> = found.iter().map(|kind| (&*kind.name, kind.weight)).collect();
+    assert_eq!(names, [("GET /a", 2), ("PUT /b", 1)]);
+    assert_eq!(found[1].requests[0].request.headers, [("A".to_owned(), "1".to_owned())]);
+    let error = kinds("http://127.0.0.1:$PORT/x", lines).unwrap_err().to_string();
+    assert!(error.contains("end this target with /"), "{error}");
+    let error = kinds("http://127.0.0.1:$PORT/", "{\"path\": 1}").unwrap_err().to_string();
+    assert!(error.contains("requests:1:1") && error.contains("not a request"), "{error}");
 }
 
 #[test]

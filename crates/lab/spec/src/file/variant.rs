@@ -10,7 +10,7 @@ use super::stack::{ParsedStack, SHARED_KEYS, assemble};
 use super::{File, required, vars};
 use crate::error::{SpecError, suggestion};
 use crate::load::{Exchange, TlsOptions};
-use crate::plan::{Schedule, ServedBy, Variant};
+use crate::plan::{ReadyCheck, Schedule, ServedBy, Variant};
 use crate::target::{Endpoint, Target};
 
 /// The keys of a variant.
@@ -61,15 +61,24 @@ pub(super) fn variant<'a>(
         loads.push(Table::open(file.source, value, "load of [[variant]]", &LOAD_KEYS)?);
     }
     let load = load(&loads, &scope)?;
-    let ParsedStack { stack, target, served_by } = assemble(&layers, &scope)?;
+    let ParsedStack { mut stack, target, served_by } = assemble(&layers, &scope)?;
     let (target, parsed, place) =
         target.ok_or_else(|| table.error(format!("variant '{name}' has no target")))?;
     check_fit(file, place, &parsed, &load.exchange)?;
+    if !load.kinds.is_empty() && !matches!(&parsed, Target::Http { path, .. } if path == "/") {
+        let message = "the load's requests have paths of their own; end this target with /";
+        return Err(file.source.error(place.span(), message));
+    }
     if parsed.server_name().is_none() && load.tls != TlsOptions::default() {
         let message = "the load has options of HTTPS, but this target does not begin with https://";
         return Err(file.source.error(place.span(), message));
     }
     check_counted(file, place, &parsed, &load.exchange, served_by.as_ref())?;
+    if stack.processes.iter().all(|process| process.ready.is_empty())
+        && let (Some(last), Some(check)) = (stack.processes.last_mut(), accepts(&target))
+    {
+        last.ready.push(check);
+    }
     let ceiling = table.flag("ceiling")?.unwrap_or(false);
     let actions = actions(file, &layers, &stack.processes, schedule, &scope)?;
     Ok(Variant {
@@ -83,6 +92,15 @@ pub(super) fn variant<'a>(
         served_by,
         actions,
         ceiling,
+    })
+}
+
+/// Whether connections are accepted at an HTTP target; its variables are not replaced yet.
+fn accepts(target: &str) -> Option<ReadyCheck> {
+    let rest = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"))?;
+    Some(match rest.strip_prefix("unix:") {
+        Some(rest) => ReadyCheck::Socket(rest.split(":/").next()?.to_owned()),
+        None => ReadyCheck::Port(rest.split('/').next()?.to_owned()),
     })
 }
 

@@ -17,6 +17,7 @@ use self::script::{Act, Script};
 use self::server::{Listener, Server};
 use self::simulated::{Chances, SimulatedEngine};
 use super::*;
+use crate::deck::{Choices, Deck, KindChoice};
 use crate::observe::LearnedResponse;
 use crate::{Options, Session};
 
@@ -124,7 +125,7 @@ impl Play {
             },
             ..Load::default()
         };
-        let request_bytes = crate::session::message(&target, &load).len();
+        let request_bytes = crate::outbox::Outbox::new(&target, &load).messages[0].len();
         let _server = Server::start(listener, self.script.clone(), request_bytes);
         let options = Options::of_tests();
         let mut session = Session::open(&target, &load, &options).unwrap();
@@ -167,6 +168,9 @@ fn assert_laws(seen: &Observation) {
     assert_eq!(seen.completed_by_step.iter().sum::<u64>(), c.completed);
 }
 
+/// Kinds of request, whose counts add up whatever happens: each slice asserts that.
+const KINDS: usize = 3;
+
 /// Runs one slice over `connections` simulated ones; returns the observation and the responses
 /// delivered.
 fn simulate(
@@ -180,15 +184,25 @@ fn simulate(
     let mut expected =
         ExpectedResponse::from_load(&exchange, &Expect::default(), &std::sync::Arc::from(&b""[..]));
     let body = Some(b"hello".to_vec());
-    expected.learn(&LearnedResponse { status: Some(200), body, length: Some(5), varies: false });
+    expected.learn(&LearnedResponse {
+        status: Some(200),
+        body,
+        length: Some(5),
+        varies: false,
+        ..LearnedResponse::default()
+    });
     let answers = (0..connections)
-        .map(|_| ResponseEnd::Http(crate::http::ResponseReader::new(false)))
+        .map(|_| ResponseEnd::Http(crate::http::ResponseReader::of_kinds(KINDS)))
         .collect();
-    let mut worker = Worker::new(engine, answers, 0);
+    let kind = |weight: u32| KindChoice { weight, messages: vec![0], to_head: vec![false] };
+    let choices = Choices::new((1..=KINDS as u32).map(kind).collect());
+    let deck = Deck::new(Arc::new(choices), Seed(1), 0);
+    let mut worker = Worker::new(engine, answers, 0).with_deck(deck);
     let orders = Orders {
         timeout,
         one_request,
         opens_ahead: !one_request,
+        expected: vec![expected.clone(); KINDS],
         ..Orders::of_one_thread(*slice, expected)
     };
     let share = worker.run(&orders, connections, None).unwrap();

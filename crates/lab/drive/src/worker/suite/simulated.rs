@@ -122,7 +122,7 @@ impl Wire for SimulatedWire {
         }
     }
 
-    fn send(&mut self, slot: usize) -> Result<(), Failure> {
+    fn send(&mut self, slot: usize, _message: usize) -> Result<(), Failure> {
         assert!(self.slots[slot].open, "sent without a connection");
         if matches!(self.slots[slot].pending.front(), Some(PendingEvent::End(_))) {
             if self.draw(500) {
