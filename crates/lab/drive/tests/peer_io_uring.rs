@@ -13,6 +13,8 @@ mod faults;
 mod helper;
 #[path = "peer/http2.rs"]
 mod http2;
+#[path = "peer/kinds.rs"]
+mod kinds;
 #[path = "peer/open_loop.rs"]
 mod open_loop;
 #[path = "peer/protocol.rs"]

@@ -9,6 +9,7 @@ mod accounting;
 mod faults;
 mod helper;
 mod http2;
+mod kinds;
 mod lines;
 mod open_loop;
 mod protocol;
