@@ -11,8 +11,8 @@ use crate::load::{LoadReport, TIMES};
 use crate::text::{capitalised, one_line, sentence, shell};
 use crate::verdict::{self, AnswerLine, ratio_cells};
 use crate::{
-    caveat, changes, disruption, figures, handshakes, ledger, machine, place, setting, validity,
-    view, why,
+    caveat, changes, disruption, figures, handshakes, kinds, ledger, machine, place, setting,
+    validity, view, why,
 };
 
 /// The report as Markdown.
@@ -129,6 +129,7 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
     }
     out += &losses(part);
     out += &table(part);
+    out += &kinds(part);
     out += &verdicts(part);
     out += &others(part);
     out += &reasons(part);
@@ -137,6 +138,18 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
     // What makes the part INVALID or weakens its verdicts is already above.
     out += &findings(&caveat::elsewhere(part));
     out + &paragraph(&format!("{}.", setting::line(part)))
+}
+
+/// Each kind of request, if there are several.
+fn kinds(part: &Part) -> String {
+    let Some(table) = kinds::table(part) else { return String::new() };
+    let heads: Vec<String> = table.heads.iter().map(|head| escape(head)).collect();
+    let mut out = format!("| request | {} |\n| :-- |", heads.join(" | "));
+    out += &format!("{}\n", " --: |".repeat(heads.len()));
+    for row in &table.rows {
+        out += &format!("| {} | {} |\n", escape(&row.name), row.cells.join(" | "));
+    }
+    out + "\n" + &paragraph(&sentence(&table.legend))
 }
 
 /// What makes the difference in CPU time.
@@ -178,6 +191,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
     }
     let [words, of] = report.times_in_words();
     out += &format!("\n{}; {of}.\n\n", capitalised(&words));
+    out += &kinds(part);
     out += &reasons(part);
     let mut items = vec![report.speed().join(", "), report.account().line()];
     let failures = ledger::failures(&report.ledger().errors);

@@ -389,7 +389,7 @@ impl RequestFlags {
         let read = |named: &Path| std::fs::read_to_string(folder.join(named));
         let file = spec::parse_requests(&shown, &text, &defaults, &read)?;
         for (what, count) in &file.left_out {
-            output::note(&format!("note: {count} {what} in {shown} are left out"));
+            output::note(&format!("note: left out of {shown}: {what} ({count})"));
         }
         Ok(file.kinds)
     }

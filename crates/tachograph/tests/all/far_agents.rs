@@ -10,7 +10,9 @@ use base::{CpuSet, Nanos, RunId, Seed};
 use drive::{Slice, StopFlag};
 use far::{Clients, Ends, FarError, Machine, StackOptions, Transport};
 use rustix::process::{Pid, Signal, kill_process};
-use spec::{Load, Mode, Process, ReadyCheck, Stack, Target};
+use spec::{
+    Expect, HttpRequest, Load, Mode, PathRequest, Process, ReadyCheck, RequestKind, Stack, Target,
+};
 
 use crate::support::{
     self, Place, Server, TACHOGRAPH, holds_within, marker, processes_with_environment,
@@ -73,13 +75,24 @@ fn the_counts_of_a_hundred_clients_are_exact() {
         .map(|machine| (machine, CpuSet::default()))
         .collect();
     let target = Target::parse(&url).unwrap();
-    let load = Load { connections: 150, timeout: Nanos::from_secs(60), ..Load::default() };
+    let kind = |name: &str, weight| RequestKind {
+        name: name.to_owned(),
+        weight,
+        requests: vec![PathRequest { path: format!("/{name}"), request: HttpRequest::default() }],
+        expect: Expect::default(),
+    };
+    let load = Load {
+        connections: 150,
+        timeout: Nanos::from_secs(60),
+        kinds: vec![kind("a", 3), kind("b", 1)],
+        ..Load::default()
+    };
     let step = Nanos::from_millis(10);
     let mut clients = Clients::open(&machines, &target, &load, Seed(3), step).unwrap();
     let learned = clients.learn().unwrap();
     assert_eq!((learned.status, learned.varies), (Some(200), false));
     let probes = clients.life().counts.completed;
-    assert_eq!(probes, 300, "three of each client");
+    assert_eq!(probes, 600, "three of each client and kind");
 
     let closed = clients.run(&slice(Mode::Closed)).unwrap();
     let arrivals = spec::Arrivals::Uniform;
@@ -95,7 +108,10 @@ fn the_counts_of_a_hundred_clients_are_exact() {
     // 2,000 per second over 350 ms at equal distances: the hundred pacers are one.
     assert_eq!(open.seen.counts.offered, 700);
     let sum = probes + closed.seen.counts.completed + open.seen.counts.completed;
-    let (drive::Life { counts, errors, .. }, failure) = clients.close();
+    let (drive::Life { counts, errors, kinds }, failure) = clients.close();
+    let [a, b] = kinds.as_slice() else { panic!("{kinds:?}") };
+    assert_eq!(a.counts.completed + b.counts.completed, counts.completed);
+    assert!(a.counts.completed > 2 * b.counts.completed, "{a:?} {b:?}");
     assert!(failure.is_none() && errors.is_empty(), "{failure:?} {errors:?}");
     assert_eq!(counts.completed, sum);
     let served = || {

@@ -31,6 +31,7 @@ mod nginx;
 mod packaging;
 mod power_cuts;
 mod publish;
+mod requests;
 mod results;
 mod run_series;
 mod secrets;
