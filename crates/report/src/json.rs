@@ -13,7 +13,7 @@ use crate::json_parts::{
 };
 use crate::load::LoadReport;
 use crate::validity::RunVerdict;
-use crate::{caveat, handshakes, kinds, setting, validity, verdict, view};
+use crate::{caveat, handshakes, kinds, setting, streams, validity, verdict, view};
 
 /// The run as one JSON object: `docs/schema/load-2.json` for a run of `load`,
 /// `docs/schema/compare-2.json` for the others.
@@ -85,6 +85,7 @@ fn part_json(run: &Run, part: &Part) -> Value {
         "published": part.published,
         "why": part.why,
         "kinds": kinds::comparisons(part),
+        "streams": streams::comparisons(part),
     })
 }
 
@@ -204,6 +205,7 @@ fn trial_json(part: &Part, block: &Block, trial: &Trial) -> Value {
         "handshakes": handshakes::of_trial(trial.handshakes.as_ref()),
         "disruption": trial.disruption.as_ref().map(disruption_json),
         "kinds": kinds::of_trial(part, trial),
+        "stream": streams::of_trial(trial.stream.as_ref()),
     })
 }
 

@@ -34,6 +34,7 @@ pub(crate) fn load_json(load: &Load) -> Value {
         "insecure": load.insecure,
         "tls_resumption": load.tls_resumption,
         "kinds": load.kinds,
+        "events": load.events,
     })
 }
 

@@ -6,21 +6,13 @@ use record::{Distribution, KindTrial, LoadKind, Offer, Part, Trial};
 use serde_json::{Value, json};
 
 use crate::json_parts::distribution_json;
-use crate::page::{Page, TableRow};
-use crate::text::{Tone, plural, ratio};
-use crate::{validity, view};
+use crate::means::{self, MeansTable, mean, offer, ratio_cell};
+use crate::page::TableRow;
+use crate::text::plural;
+use crate::view;
 
 /// Rows that a terminal shows: those with the largest shares.
 const SHOWN: usize = 20;
-
-/// The table of a part.
-pub(crate) struct KindTable {
-    /// The names of the columns after that of the request.
-    pub(crate) heads: Vec<String>,
-    pub(crate) rows: Vec<TableRow>,
-    /// What the columns are.
-    pub(crate) legend: String,
-}
 
 /// All trials of a variant, or some of them, by kind.
 struct KindSum {
@@ -42,14 +34,8 @@ impl KindSum {
         sum
     }
 
-    /// The mean of all requests.
     fn mean(&self) -> String {
-        let count: u64 = self.times.iter().map(|times| times.count).sum();
-        let total: f64 = self.times.iter().map(|t| t.mean_ns * t.count as f64).sum();
-        match count {
-            0 => "–".to_owned(),
-            _ => Nanos((total / count as f64).round() as u64).to_string(),
-        }
+        mean(self.times.iter())
     }
 
     /// The geometric mean over the trials of a percentile of each.
@@ -63,7 +49,7 @@ impl KindSum {
 }
 
 /// The table of a part's kinds of request; `None` if there is one kind only.
-pub(crate) fn table(part: &Part) -> Option<KindTable> {
+pub(crate) fn table(part: &Part) -> Option<MeansTable> {
     let kinds = &part.load.kinds;
     if kinds.is_empty() {
         return None;
@@ -82,11 +68,7 @@ pub(crate) fn table(part: &Part) -> Option<KindTable> {
         heads.extend(["completed", "failed", "mean", "p50", "p99"].map(str::to_owned));
     } else {
         heads.extend(variants.iter().map(|v| part.variants[*v].name.clone()));
-        heads.extend(
-            pairs(part)
-                .iter()
-                .map(|(a, b)| format!("{} ÷ {}", view::name(part, *b), view::name(part, *a))),
-        );
+        heads.extend(pairs(part).into_iter().map(|pair| means::sides(part, pair)));
         heads.push("failed".to_owned());
     }
     let row = |kind: usize| {
@@ -111,72 +93,49 @@ pub(crate) fn table(part: &Part) -> Option<KindTable> {
             ]);
         } else {
             cells.extend(sums.iter().map(KindSum::mean));
-            cells.extend(pairs(part).iter().map(|(a, b)| ratio_cell(part, kind, *a, *b)));
+            cells.extend(pairs(part).into_iter().map(|pair| ratio_of(part, kind, pair)));
             cells.push(format_count(failed));
         }
         TableRow { name: name.clone(), cells, is_bad: failed > 0 }
     };
-    let times = match offer {
-        Offer::Open => "latency",
-        _ => "service time",
-    };
+    let times = means::word(offer);
     let legend = match is_alone {
         true => format!("mean, p50 and p99: {times}"),
         false => format!(
             "mean {times}, and its ratio with an interval; the intervals of all kinds hold together"
         ),
     };
-    Some(KindTable { heads, rows: (0..kinds.len()).map(row).collect(), legend })
+    let rows = (0..kinds.len()).map(row).collect();
+    Some(MeansTable { title: "By kind of request", first: "request", heads, rows, legend })
 }
 
-/// The table, with the rows of the largest shares.
-pub(crate) fn on_page(page: &mut Page<'_>, part: &Part) {
-    let Some(KindTable { heads, rows, legend }) = table(part) else { return };
+/// The table with the rows of the largest shares only.
+pub(crate) fn largest(part: &Part) -> Option<MeansTable> {
+    let mut table = table(part)?;
     let mut rows: Vec<(u32, TableRow)> =
-        part.load.kinds.iter().map(|kind| kind.weight).zip(rows).collect();
+        part.load.kinds.iter().map(|kind| kind.weight).zip(table.rows).collect();
     rows.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
     let others = rows.len().saturating_sub(SHOWN);
     rows.truncate(SHOWN);
-    let rows: Vec<TableRow> = rows.into_iter().map(|(_, row)| row).collect();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    page.blank();
-    page.table("request", &heads, &rows);
-    let more = match others {
-        0 => String::new(),
-        others => {
-            format!("; {} with smaller shares in the HTML report", plural(others as u64, "kind"))
-        }
-    };
-    page.paragraph(Tone::Dim, 2, legend + &more);
-}
-
-/// The offer whose times are shown: the open one, if there was one.
-fn offer(part: &Part) -> Option<Offer> {
-    let trials = || part.measured_blocks().flat_map(|block| block.measured_trials());
-    let is_open = trials().any(|trial| trial.offer == Offer::Open);
-    let compared = part.kinds.first().map(|one| one.offer);
-    let any = if is_open { Some(Offer::Open) } else { trials().next().map(|trial| trial.offer) };
-    compared.or(any)
+    table.rows = rows.into_iter().map(|(_, row)| row).collect();
+    if others > 0 {
+        let others = plural(others as u64, "kind");
+        table.legend += &format!("; {others} with smaller shares in the HTML report");
+    }
+    Some(table)
 }
 
 /// Baseline and variant of each comparison.
 fn pairs(part: &Part) -> Vec<(u32, u32)> {
-    let mut pairs: Vec<(u32, u32)> =
-        part.kinds.iter().map(|one| (one.baseline, one.variant)).collect();
-    pairs.dedup();
-    pairs
+    means::pairs(part.kinds.iter().map(|one| (one.baseline, one.variant)))
 }
 
-fn ratio_cell(part: &Part, kind: usize, baseline: u32, variant: u32) -> String {
+fn ratio_of(part: &Part, kind: usize, (baseline, variant): (u32, u32)) -> String {
     let is_this = |one: &&record::KindComparison| {
         (one.baseline, one.variant, one.kind as usize) == (baseline, variant, kind)
     };
-    let pair = |of: &&record::Comparison| (of.baseline, of.variant) == (baseline, variant);
-    if part.comparisons.iter().filter(pair).any(|of| of.primary && validity::is_refused(of)) {
-        return "INVALID".to_owned();
-    }
-    let found = part.kinds.iter().find(is_this).map(|one| ratio(&one.ratio));
-    found.map_or("–".to_owned(), |(value, interval)| format!("{value} ({interval})"))
+    let found = part.kinds.iter().find(is_this).map(|one| &one.ratio);
+    ratio_cell(part, (baseline, variant), found)
 }
 
 fn share(share: f64) -> String {

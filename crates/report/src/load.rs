@@ -14,7 +14,9 @@ use crate::ledger::{self as equations, Account};
 use crate::page::{LABEL, Page};
 use crate::text::{Style, Tone, bandwidth, fit, left, plural, right, width};
 use crate::validity::RunVerdict;
-use crate::{caveat, fact, finding_lines, handshakes, kinds, setting, validity, view, why};
+use crate::{
+    caveat, fact, finding_lines, handshakes, kinds, setting, streams, validity, view, why,
+};
 
 /// Column names of [`LoadReport::times_rows`].
 pub(crate) const TIMES: [&str; 8] = ["min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
@@ -129,6 +131,7 @@ impl<'a> LoadReport<'a> {
             "series": { "step_ns": trial.step.0, "completed": trial.completed_by_step },
             "why": part.why,
             "kinds": kinds::of_trial(part, trial),
+            "stream": streams::of_trial(trial.stream.as_ref()),
             "validity": part.findings.iter().map(|f| finding_json(part, f)).collect::<Vec<_>>(),
         })
     }
@@ -155,7 +158,8 @@ impl<'a> LoadReport<'a> {
         page.blank();
         self.pictures(&mut page);
         self.accounts(&mut page);
-        kinds::on_page(&mut page, self.part);
+        let tables = kinds::largest(self.part).into_iter().chain(streams::table(self.part));
+        tables.for_each(|table| table.on_page(&mut page));
         why::on_page(&mut page, self.part);
         for finding in caveat::elsewhere(self.part) {
             page.beside(LABEL, fact::severity(finding.severity), Tone::Plain, &finding.line());
@@ -270,6 +274,7 @@ impl<'a> LoadReport<'a> {
             ("statuses", self.statuses_in_words()),
             ("client", Some(self.client())),
             ("TLS", handshakes::in_words(self.part).pop()),
+            ("events", streams::in_words(self.part)),
         ] {
             if let Some(words) = words {
                 page.beside(LABEL, label, Tone::Plain, &words);

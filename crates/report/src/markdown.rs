@@ -8,11 +8,12 @@ use crate::finding_lines::FindingLine;
 use crate::html::{Picture, pictures};
 use crate::ledger::Account;
 use crate::load::{LoadReport, TIMES};
+use crate::means::MeansTable;
 use crate::text::{capitalised, one_line, sentence, shell};
 use crate::verdict::{self, AnswerLine, ratio_cells};
 use crate::{
     caveat, changes, disruption, figures, handshakes, kinds, ledger, machine, place, setting,
-    validity, view, why,
+    streams, validity, view, why,
 };
 
 /// The report as Markdown.
@@ -129,7 +130,7 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
     }
     out += &losses(part);
     out += &table(part);
-    out += &kinds(part);
+    out += &means(part);
     out += &verdicts(part);
     out += &others(part);
     out += &reasons(part);
@@ -140,16 +141,19 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
     out + &paragraph(&format!("{}.", setting::line(part)))
 }
 
-/// Each kind of request, if there are several.
-fn kinds(part: &Part) -> String {
-    let Some(table) = kinds::table(part) else { return String::new() };
-    let heads: Vec<String> = table.heads.iter().map(|head| escape(head)).collect();
-    let mut out = format!("| request | {} |\n| :-- |", heads.join(" | "));
-    out += &format!("{}\n", " --: |".repeat(heads.len()));
-    for row in &table.rows {
-        out += &format!("| {} | {} |\n", escape(&row.name), row.cells.join(" | "));
-    }
-    out + "\n" + &paragraph(&sentence(&table.legend))
+/// Kinds of request and parts of responses.
+fn means(part: &Part) -> String {
+    let tables = kinds::table(part).into_iter().chain(streams::table(part));
+    let one = |table: MeansTable| {
+        let heads: Vec<String> = table.heads.iter().map(|head| escape(head)).collect();
+        let mut out = format!("| {} | {} |\n| :-- |", table.first, heads.join(" | "));
+        out += &format!("{}\n", " --: |".repeat(heads.len()));
+        for row in &table.rows {
+            out += &format!("| {} | {} |\n", escape(&row.name), row.cells.join(" | "));
+        }
+        out + "\n" + &paragraph(&sentence(&table.legend))
+    };
+    tables.map(one).collect()
 }
 
 /// What makes the difference in CPU time.
@@ -191,7 +195,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
     }
     let [words, of] = report.times_in_words();
     out += &format!("\n{}; {of}.\n\n", capitalised(&words));
-    out += &kinds(part);
+    out += &means(part);
     out += &reasons(part);
     let mut items = vec![report.speed().join(", "), report.account().line()];
     let failures = ledger::failures(&report.ledger().errors);

@@ -63,6 +63,9 @@ pub(crate) fn load(load: &Load, offers: &[(Offer, Option<f64>)]) -> String {
     if !load.kinds.is_empty() {
         words.push(plural(load.kinds.len() as u64, "kind") + " of request");
     }
+    if load.events {
+        words.push("events counted".to_owned());
+    }
     words.extend(exchange(load.exchange));
     if load.threads > 1 {
         words.push(plural(u64::from(load.threads), "client thread"));
@@ -363,6 +366,7 @@ mod tests {
             insecure: true,
             tls_resumption: true,
             kinds: Vec::new(),
+            events: false,
             status: Some(200),
         };
         assert_eq!(

@@ -8,7 +8,7 @@ use crate::page::{LABEL, Page, TableRow};
 use crate::text::{Style, Tone, fit, one_line, sentence, shell, width};
 use crate::{
     caveat, changes, disruption, fact, figures, handshakes, kinds, ledger, machine, place, setting,
-    validity, verdict, view, why,
+    streams, validity, verdict, view, why,
 };
 
 /// The report for a terminal or a pipe, ending in a newline.
@@ -59,7 +59,8 @@ fn section(page: &mut Page<'_>, run: &Run, index: usize, part: &Part) {
     table(page, part);
     page.blank();
     verdicts(page, part);
-    kinds::on_page(page, part);
+    let tables = kinds::largest(part).into_iter().chain(streams::table(part));
+    tables.for_each(|table| table.on_page(page));
     why::on_page(page, part);
     ledgers(page, part);
     findings(page, run, part);

@@ -20,6 +20,7 @@ mod method;
 mod model;
 mod offer;
 mod profile;
+mod stream;
 
 pub use base::Machine;
 pub use diff::{Diff, DiffOutcome, Revision};
@@ -37,3 +38,4 @@ pub use profile::{
     Call, CallDifference, CostDifference, CountDifference, Function, FunctionDifference,
     GroupDifference, Profile, SystemCallDifference, SystemCalls, WaitDifference, Waits, Why,
 };
+pub use stream::{StreamComparison, StreamPart, StreamTimes};

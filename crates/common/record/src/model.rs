@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use stats::{Estimate, Judgement};
 
 use crate::kinds::{KindComparison, KindTrial, LoadKind};
+use crate::stream::{StreamComparison, StreamTimes};
 
 use crate::{Disruption, Distribution, Finding, Layout, Offer, Profile, Why};
 
@@ -118,6 +119,9 @@ pub struct Part {
     /// The ratios of single kinds of request, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindComparison>,
+    /// The ratios of the parts of responses, if they were timed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamComparison>,
 }
 
 /// The load on every variant of a part.
@@ -160,6 +164,9 @@ pub struct Load {
     /// The kinds of request, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<LoadKind>,
+    /// Whether events in responses are counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub events: bool,
 }
 
 /// What one exchange is.
@@ -492,6 +499,9 @@ pub struct Trial {
     /// Each kind of request of [`Load::kinds`], if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindTrial>,
+    /// Events and the parts of responses, if they were counted and timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamTimes>,
 }
 
 /// TLS handshakes, which are no part of any request's service time unless the request waited for its

@@ -61,6 +61,7 @@ pub(crate) fn shared_load(load: &spec::Load) -> record::Load {
         tls_resumption: load.tls.resumption,
         status: load.expect.status,
         kinds: load.kinds.iter().map(recorded_kind).collect(),
+        events: load.events,
     }
 }
 

@@ -7,7 +7,7 @@ use record::{Fact, Finding, Offer, Part, Severity, Trial};
 use stats::Sureness;
 
 use crate::analyse::{add_up_ledgers, compare, disturbance, quantile, summarise, trial_of};
-use crate::kinds::compare_kinds;
+use crate::means::{compare_kinds, compare_streams};
 use crate::validity::CLIENT_BUSY_MAX;
 use crate::why::{nothing_sampled, profile_differs, why};
 
@@ -26,6 +26,7 @@ pub(crate) fn conclude(plan: &spec::Part, part: &mut Part, interrupted: bool) {
     findings_of_the_whole(plan, part);
     part.comparisons = compare(plan, part, interrupted);
     part.kinds = compare_kinds(plan, part, sureness);
+    part.streams = compare_streams(plan, part, sureness);
     let found = profile_differs(part);
     part.findings.extend(found);
     part.why = why(plan, part, sureness);

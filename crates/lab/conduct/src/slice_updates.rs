@@ -184,6 +184,7 @@ pub(crate) mod tests {
             handshakes: None,
             disruption: None,
             kinds: Vec::new(),
+            stream: None,
             profile: None,
         }
     }

@@ -3,7 +3,7 @@
 use base::{Nanos, Timestamp};
 use drive::{
     ConnectionsLimit, Handshakes, Histogram, KindCounts, Life, Observation, Slice, SparseHistogram,
-    Window,
+    StreamTimes, Window,
 };
 use ledger::{Counts, Errors, Ledger, add_errors};
 use record::{Disruption, Distribution, Offer, ThreadUse, Trial};
@@ -66,6 +66,8 @@ pub(crate) struct TrialSlice {
     lateness: SparseHistogram,
     /// Times of each kind of request, if there are several.
     kind_times: Vec<SparseHistogram>,
+    /// When the parts of responses arrived, if that was of interest.
+    stream: Option<Box<StreamTimes>>,
 }
 
 /// The increase of one of the kernel's counters during a slice.
@@ -205,6 +207,7 @@ impl TrialSum {
             latency: SparseHistogram::of(&seen.latency),
             lateness: SparseHistogram::of(&seen.lateness),
             kind_times: seen.kinds.iter().map(|kind| kind.times.clone()).collect(),
+            stream: seen.stream.clone(),
         });
         self.add_kinds(&seen.kinds);
         self.client.resize(self.client.len().max(seen.threads.len()), ThreadUse::default());
@@ -381,7 +384,30 @@ impl TrialSum {
             disruption: self.disruption.clone(),
             profile: self.profile.clone(),
             kinds: self.kinds(kept),
+            stream: self.stream(kept),
         }
+    }
+
+    /// Events and the parts of responses: all events, and the rest of rounds that are kept.
+    fn stream(&self, kept: &dyn Fn(u32) -> bool) -> Option<record::StreamTimes> {
+        let mut sum: Option<StreamTimes> = None;
+        let mut events = 0;
+        for slice in &self.slices {
+            let Some(stream) = &slice.stream else { continue };
+            let sum = sum.get_or_insert_default();
+            events += stream.events;
+            if kept(slice.round) {
+                sum.merge(stream);
+            }
+        }
+        let sum = sum?;
+        Some(record::StreamTimes {
+            events,
+            events_in_window: sum.events_in_window,
+            first_byte: Distribution::from_histogram(&sum.first_byte),
+            first_event: Distribution::from_histogram(&sum.first_event),
+            gaps: Distribution::from_histogram(&sum.gaps),
+        })
     }
 
     /// Each kind of request: all counts, and the times of rounds that are kept.

@@ -3,6 +3,7 @@
 use base::Nanos;
 
 use crate::deck::Card;
+use crate::events::Arrival;
 use crate::response::{ReceivedResponse, ResponseEnd};
 use crate::slice_counts::{Completion, LongRequest, RequestTimes};
 
@@ -48,6 +49,8 @@ pub(crate) struct Conn {
     pub(crate) since: RequestTimes,
     pub(crate) answer: ResponseEnd,
     pub(crate) seen: ReceivedResponse,
+    /// When its parts arrived, if that is of interest.
+    pub(crate) arrival: Arrival,
     /// What it takes into the next slice of a continued loop.
     pub(crate) carry: Carry,
     /// When the time begins that counts in this slice of a continued loop: after its first request
@@ -75,6 +78,7 @@ impl Conn {
             since: RequestTimes::default(),
             answer,
             seen: ReceivedResponse::default(),
+            arrival: Arrival::default(),
             carry: Carry::default(),
             counted_from: None,
         }

@@ -10,6 +10,7 @@ mod conn;
 mod continued;
 mod deck;
 mod error;
+mod events;
 mod fault;
 mod histogram;
 pub mod http;
@@ -38,7 +39,8 @@ pub use kinds::KindCounts;
 pub use link::{RoundTrip, bytes_per_s};
 pub use live::LiveCounts;
 pub use observe::{
-    ConnectionsLimit, Handshakes, LearnedResponse, LimitedBy, Observation, ThreadUse, Window,
+    ConnectionsLimit, Handshakes, LearnedResponse, LimitedBy, Observation, StreamTimes, ThreadUse,
+    Window,
 };
 pub use pacer::Pacer;
 pub use session::{DEVIATING_SHARE, Life, Options, Session};

@@ -59,6 +59,8 @@ pub struct Observation {
     pub connects: u64,
     /// The handshakes of these connections, if they speak TLS.
     pub handshakes: Option<Box<Handshakes>>,
+    /// Events in the responses and when their parts arrived, if they are counted.
+    pub stream: Option<Box<StreamTimes>>,
     /// Most connections in use at once.
     pub connections_max_used: u32,
     /// The limit on connections, and its cause.
@@ -119,6 +121,10 @@ impl Observation {
             (Some(sum), Some(part)) => sum.merge(&part),
             (sum, part) => *sum = sum.take().or(part),
         }
+        match (&mut self.stream, other.stream) {
+            (Some(sum), Some(part)) => sum.merge(&part),
+            (sum, part) => *sum = sum.take().or(part),
+        }
         self.source_changes += other.source_changes;
         self.closed_idle += other.closed_idle;
         self.connections_max_used += other.connections_max_used;
@@ -155,6 +161,49 @@ impl Handshakes {
         // Adding to an auto-resizing histogram cannot fail.
         let _ = self.took.add(&other.took);
         self.resumed += other.resumed;
+    }
+}
+
+/// Server-sent events of a slice, and when the parts of its responses arrived.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StreamTimes {
+    /// All events, also of responses that failed.
+    pub events: u64,
+    /// Those that arrived in the window.
+    pub events_in_window: u64,
+    /// From sending a request to the first byte of its response, of those whose service times are
+    /// recorded and that completed.
+    #[serde(with = "sparse")]
+    pub first_byte: Histogram,
+    /// The same to the first event, if there was one.
+    #[serde(with = "sparse")]
+    pub first_event: Histogram,
+    /// From one event to the next of the same response, in the window; zero for events that arrived
+    /// together.
+    #[serde(with = "sparse")]
+    pub gaps: Histogram,
+}
+
+impl Default for StreamTimes {
+    fn default() -> StreamTimes {
+        let [first_byte, first_event, gaps] = [histogram(), histogram(), histogram()];
+        StreamTimes { events: 0, events_in_window: 0, first_byte, first_event, gaps }
+    }
+}
+
+impl StreamTimes {
+    /// Adds others.
+    pub fn merge(&mut self, other: &StreamTimes) {
+        self.events += other.events;
+        self.events_in_window += other.events_in_window;
+        for (sum, part) in [
+            (&mut self.first_byte, &other.first_byte),
+            (&mut self.first_event, &other.first_event),
+            (&mut self.gaps, &other.gaps),
+        ] {
+            // Adding to an auto-resizing histogram cannot fail.
+            let _ = sum.add(part);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use spec::{Check as Level, Exchange, Expect, HttpVersion, Load};
 
 use crate::Fault;
 use crate::deck::Card;
+use crate::events::EventReader;
 use crate::http::{Flow, ResponseReader, Sink};
 use crate::observe::LearnedResponse;
 
@@ -270,6 +271,8 @@ pub(crate) struct Check<'a> {
     pub(crate) seen: &'a mut ReceivedResponse,
     /// Buffer for a probe's body.
     pub(crate) kept: Option<&'a mut ProbeBody>,
+    /// Counts the events in the body, if it has some.
+    pub(crate) events: Option<&'a mut EventReader>,
 }
 
 /// A probe's body, unless it is too long to be learned.
@@ -317,6 +320,9 @@ impl Sink for Check<'_> {
         if let Some(kept) = &mut self.kept {
             kept.add(bytes);
         }
+        if let Some(events) = &mut self.events {
+            events.push(bytes);
+        }
     }
 }
 
@@ -326,7 +332,7 @@ mod tests {
 
     fn verdict(expected: &ExpectedResponse, status: u16, pieces: &[&[u8]]) -> Result<(), Fault> {
         let mut seen = ReceivedResponse::default();
-        let mut check = Check { expected, seen: &mut seen, kept: None };
+        let mut check = Check { expected, seen: &mut seen, kept: None, events: None };
         check.status(status);
         for piece in pieces {
             check.body(piece);

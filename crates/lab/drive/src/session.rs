@@ -448,6 +448,7 @@ impl Session {
             slice: *slice,
             only_kind,
             expected: self.expected.clone(),
+            events: load.events,
             budget: Budget::new(slice.requests),
             timeout: load.timeout,
             one_request,

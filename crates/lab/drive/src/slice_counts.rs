@@ -7,9 +7,10 @@ use ledger::Counts;
 use netio::{Handshake, Traffic};
 
 use crate::Fault;
+use crate::events::Arrival;
 use crate::histogram::{Histogram, histogram};
 use crate::kinds::{KindCounts, KindTimes};
-use crate::observe::{ConnectionsLimit, Handshakes, Observation, ThreadUse, Window};
+use crate::observe::{ConnectionsLimit, Handshakes, Observation, StreamTimes, ThreadUse, Window};
 use crate::stall_count::StallCount;
 
 /// The instants of a slice on the monotonic clock.
@@ -77,6 +78,7 @@ pub(crate) struct SliceCounts {
     lateness: Histogram,
     by_step: Vec<u64>,
     handshakes: Option<Box<Handshakes>>,
+    stream: Option<Box<StreamTimes>>,
     open_loop: bool,
     longest_wait: Nanos,
     stalls: StallCount,
@@ -115,6 +117,7 @@ impl SliceCounts {
             lateness: histogram(),
             by_step: Vec::new(),
             handshakes: None,
+            stream: None,
             open_loop,
             longest_wait: Nanos::ZERO,
             stalls,
@@ -219,6 +222,37 @@ impl SliceCounts {
             self.window.completed += 1;
             self.window.payload_bytes += payload_bytes;
             self.window.service_time_sum_ns += u128::from(service_time.0);
+        }
+    }
+
+    /// Events arrived at `at`, the first of them so long after the one before.
+    pub(crate) fn arrived(
+        &mut self,
+        times: &SliceTimes,
+        at: Nanos,
+        events: u64,
+        gap: Option<Nanos>,
+    ) {
+        if events == 0 {
+            return;
+        }
+        let of = self.stream.get_or_insert_default();
+        of.events += events;
+        if times.in_window(at) {
+            of.events_in_window += events;
+            gap.iter().for_each(|gap| record(&mut of.gaps, *gap));
+            // An auto-resizing histogram accepts every value.
+            let _ = of.gaps.record_n(0, events - 1);
+        }
+    }
+
+    /// A response that is recorded arrived in these parts.
+    pub(crate) fn streamed(&mut self, times: &SliceTimes, since: RequestTimes, parts: &Arrival) {
+        if times.in_window(since.scheduled) {
+            let of = self.stream.get_or_insert_default();
+            let took = |at: &Nanos| at.saturating_sub(since.sent);
+            parts.first_byte.iter().for_each(|at| record(&mut of.first_byte, took(at)));
+            parts.first_event.iter().for_each(|at| record(&mut of.first_event, took(at)));
         }
     }
 
@@ -343,6 +377,7 @@ impl SliceCounts {
             bytes_sent: after.sent - before.sent,
             connects: after.connects - before.connects,
             handshakes: self.handshakes,
+            stream: self.stream,
             source_changes: after.source_changes - before.source_changes,
             connections_max_used: 0,
             connections_limit: ConnectionsLimit::default(),

@@ -9,6 +9,7 @@ use netio::{Connect, Ending, Failure, Handler, Handshake, Wire};
 use crate::Fault;
 use crate::conn::{Conn, Link, OutstandingRequest};
 use crate::deck::Deck;
+use crate::events::Arrival;
 use crate::http::Flow;
 use crate::lines::LineWriter;
 use crate::response::{Check, ExpectedResponse, ProbeBody, ReceivedResponse, ResponseEnd};
@@ -83,6 +84,8 @@ pub(crate) struct SliceSetup<'a> {
     pub(crate) only_kind: Option<usize>,
     /// By kind of request.
     pub(crate) expected: &'a [ExpectedResponse],
+    /// Whether events in responses are counted.
+    pub(crate) events: bool,
     pub(crate) timeout: Nanos,
     /// Whether each request uses a new connection.
     pub(crate) one_request: bool,
@@ -384,6 +387,7 @@ impl<'a> SliceRun<'a> {
         conn.card = card;
         conn.since = since;
         conn.seen = ReceivedResponse::default();
+        conn.arrival = Arrival::default();
         conn.answer.begin(card);
         self.expect_end(slot);
         match self.conns[slot].link {
@@ -470,6 +474,9 @@ impl<'a> SliceRun<'a> {
             Ok(()) => {
                 let completion = Completion { since, done: at, payload_bytes: conn.seen.bytes };
                 self.slice_counts.completed(&self.times, completion, counted);
+                if self.setup.events && counted.is_some() {
+                    self.slice_counts.streamed(&self.times, since, &self.conns[slot].arrival);
+                }
             }
             Err(fault) => self.slice_counts.failed(&self.times, fault, since, at, counted),
         }
@@ -502,6 +509,15 @@ impl<'a> SliceRun<'a> {
             return;
         }
         self.proceed_at(wire, slot, at);
+    }
+
+    /// A part of the slot's response has arrived.
+    fn note_arrival(&mut self, slot: usize) {
+        if self.setup.events {
+            let at = now();
+            let (events, gap) = self.conns[slot].arrival.note(at);
+            self.slice_counts.arrived(&self.times, at, events, gap);
+        }
     }
 
     fn expire(&mut self, wire: &mut dyn Wire, at: Nanos) {
@@ -576,8 +592,11 @@ impl Handler for SliceRun<'_> {
             expected: &self.setup.expected[conn.card.kind as usize],
             seen: &mut conn.seen,
             kept: self.setup.kept.as_deref_mut(),
+            events: self.setup.events.then_some(&mut conn.arrival.reader),
         };
-        match conn.answer.push(bytes, &mut check) {
+        let flow = conn.answer.push(bytes, &mut check);
+        self.note_arrival(slot);
+        match flow {
             Ok(Flow::More) if streams => self.take_chunks(wire, slot),
             Ok(Flow::More) => {}
             Ok(Flow::Done { keep_alive }) => self.answered(wire, slot, keep_alive, closing),
@@ -587,6 +606,7 @@ impl Handler for SliceRun<'_> {
 
     fn responded(&mut self, _wire: &mut dyn Wire, slot: usize, status: u16) {
         self.conns[slot].seen.status = status;
+        self.note_arrival(slot);
     }
 
     fn completed(&mut self, wire: &mut dyn Wire, slot: usize, keeps: bool) {

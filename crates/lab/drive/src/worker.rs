@@ -81,6 +81,8 @@ pub(crate) struct Orders {
     pub(crate) only_kind: Option<usize>,
     /// By kind of request.
     pub(crate) expected: Vec<ExpectedResponse>,
+    /// Whether events in responses are counted.
+    pub(crate) events: bool,
     pub(crate) budget: Budget,
     pub(crate) timeout: Nanos,
     /// Whether each request uses a new connection.
@@ -156,6 +158,7 @@ impl Orders {
             slice,
             only_kind: None,
             expected: vec![expected],
+            events: false,
             budget: Budget::new(slice.requests),
             timeout: Nanos::from_secs(60),
             one_request: false,
@@ -235,6 +238,7 @@ impl<E: Engine> Worker<E> {
             deck: &mut self.deck,
             only_kind: orders.only_kind,
             expected: &orders.expected,
+            events: orders.events,
             timeout: orders.timeout,
             one_request: orders.one_request,
             kept,

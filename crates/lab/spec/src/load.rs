@@ -39,6 +39,8 @@ pub struct Load {
     /// The kinds of request over HTTP, if there are several: instead of the path of the target, the
     /// request of the exchange and its expected response.
     pub kinds: Vec<RequestKind>,
+    /// Whether responses are streams of server-sent events, which are counted and timed.
+    pub events: bool,
     /// How an `https://` target is reached.
     pub tls: TlsOptions,
 }
@@ -75,6 +77,7 @@ impl Default for Load {
             exchange: Exchange::Http(HttpRequest::default()),
             expect: Expect::default(),
             kinds: Vec::new(),
+            events: false,
             tls: TlsOptions::default(),
         }
     }

@@ -38,7 +38,7 @@ pub(crate) fn part(run: &Run, index: usize, part: &Part) -> Markup {
             (tables::losses(part))
             (section("Figures", tables::figures(run, part)))
             (ratios(part))
-            (tables::kinds(part))
+            (tables::means(part))
             (why::sections(part))
             (trials(part))
             (percentiles(part))
@@ -68,7 +68,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> Markup {
         @if let Some(data) = charts::strips(run, part) {
             (charted("Requests per second over time", |w| chart::strips(&data, w), SPEED))
         }
-        (tables::kinds(part))
+        (tables::means(part))
         (why::sections(part))
         section {
             h3 { "Ledger" }

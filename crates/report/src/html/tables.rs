@@ -8,9 +8,11 @@ use super::{empty, note, section, warning_mark};
 use crate::chart;
 use crate::ledger::Account;
 use crate::load::{LoadReport, TIMES};
+use crate::means::MeansTable;
 use crate::text::{self, capitalised, sentence, time};
 use crate::{
-    caveat, disruption, fact, figures, handshakes, kinds, ledger, setting, validity, verdict, view,
+    caveat, disruption, fact, figures, handshakes, kinds, ledger, setting, streams, validity,
+    verdict, view,
 };
 
 /// Longer names are commands, in a smaller font.
@@ -245,19 +247,22 @@ pub(crate) fn published(part: &Part) -> Markup {
     section("Published before", html! { (table(head, rows)) (words) })
 }
 
-/// Each kind of request, if there are several.
-pub(crate) fn kinds(part: &Part) -> Markup {
-    let Some(of) = kinds::table(part) else { return html! {} };
-    let head = html! { th { "request" } @for head in &of.heads { th { (head) } } };
-    let rows = html! {
-        @for row in &of.rows {
-            tr {
-                td.name { (row.name) }
-                @for cell in &row.cells { td class=[row.is_bad.then_some("bad")] { (cell) } }
+/// Kinds of request and parts of responses.
+pub(crate) fn means(part: &Part) -> Markup {
+    let one = |of: &MeansTable| {
+        let head = html! { th { (of.first) } @for head in &of.heads { th { (head) } } };
+        let rows = html! {
+            @for row in &of.rows {
+                tr {
+                    td.name { (row.name) }
+                    @for cell in &row.cells { td class=[row.is_bad.then_some("bad")] { (cell) } }
+                }
             }
-        }
+        };
+        section(of.title, html! { (table(head, rows)) (note(sentence(&of.legend))) })
     };
-    section("By kind of request", html! { (table(head, rows)) (note(sentence(&of.legend))) })
+    let tables = kinds::table(part).into_iter().chain(streams::table(part));
+    html! { @for table in tables { (one(&table)) } }
 }
 
 /// Findings, most severe first.

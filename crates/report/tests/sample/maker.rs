@@ -117,6 +117,7 @@ impl Maker {
             handshakes: None,
             disruption: None,
             kinds: Vec::new(),
+            stream: None,
             profile: None,
         }
     }

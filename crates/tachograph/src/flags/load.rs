@@ -63,6 +63,10 @@ pub(crate) struct RequestFlags {
     /// docs/requests.md); --method, --header, --body and what is expected hold where it says nothing
     #[arg(long, value_name = "FILE")]
     pub(crate) request_file: Option<PathBuf>,
+    /// Responses are streams of server-sent events: count these, and time the first byte, the first
+    /// event and the gaps between events
+    #[arg(long)]
+    pub(crate) events: bool,
     /// Timeout of a request
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = Nanos::parse)]
     pub(crate) timeout: Nanos,
@@ -330,6 +334,9 @@ impl RequestFlags {
         if self.http2 && (raw || self.exchange.is_some_and(|kind| kind != ExchangeKind::Http)) {
             return Err(Failure::new("--http2 needs a target of HTTP, not raw bytes"));
         }
+        if self.events && (raw || self.exchange.is_some_and(|kind| kind != ExchangeKind::Http)) {
+            return Err(Failure::new("--events needs a target of HTTP, not raw bytes"));
+        }
         if self.new_connection && self.streams > 1 {
             return Err(Failure::new(
                 "--new-connection has one request on each connection, and --streams several",
@@ -369,6 +376,7 @@ impl RequestFlags {
             linger_zero: self.linger_zero,
             timeout: self.timeout,
             kinds: self.kinds(&exchange, &expect)?,
+            events: self.events,
             exchange,
             expect,
             tls: TlsOptions::from(&self.tls),

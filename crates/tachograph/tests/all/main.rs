@@ -10,6 +10,7 @@ mod compare;
 mod diff;
 mod docker;
 mod documents;
+mod events;
 mod experiments;
 mod export;
 mod far;

@@ -148,7 +148,15 @@ impl Draw {
             disruption: self.some(Draw::disruption),
             profile: self.some(Draw::profile),
             kinds: self.many(3, Draw::kind_trial),
+            stream: self.some(Draw::stream),
         }
+    }
+
+    fn stream(&mut self) -> StreamTimes {
+        let mut times = || Distribution { hdr_v2: Vec::new(), ..self.distribution() };
+        let (first_byte, first_event, gaps) = (times(), times(), times());
+        let (events, events_in_window) = (self.count(), self.count());
+        StreamTimes { events, events_in_window, first_byte, first_event, gaps }
     }
 
     fn kind_trial(&mut self) -> KindTrial {
@@ -505,6 +513,7 @@ impl Draw {
                 requests: d.count(),
                 status: d.some(|d| d.below(600) as u16),
             }),
+            events: self.flag(),
         }
     }
 
@@ -554,6 +563,13 @@ impl Draw {
                 variant: d.below(9) as u32,
                 offer: d.offer(),
                 kind: d.below(9) as u32,
+                ratio: d.ratio(),
+            }),
+            streams: self.many(3, |d| StreamComparison {
+                baseline: 0,
+                variant: d.below(9) as u32,
+                offer: d.offer(),
+                part: d.one_of(&StreamPart::ALL),
                 ratio: d.ratio(),
             }),
         }

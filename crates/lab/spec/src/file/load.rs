@@ -11,7 +11,7 @@ use crate::load::{EngineChoice, Exchange, HttpVersion, Lines, Load};
 use crate::request_file::{RequestDefaults, is_token, parse_requests};
 use crate::requests::{Check, Expect, HttpRequest};
 
-pub(super) const LOAD_KEYS: [&str; 29] = [
+pub(super) const LOAD_KEYS: [&str; 30] = [
     "connections",
     "threads",
     "new_connection",
@@ -41,6 +41,7 @@ pub(super) const LOAD_KEYS: [&str; 29] = [
     "http",
     "streams",
     "requests",
+    "events",
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,6 +108,7 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
         expect.check = table.choice("check", &CHECKS, scope)?.or(expect.check);
         set(&mut load.http, table.choice("http", &VERSIONS, scope)?);
         set(&mut load.streams, table.number("streams", scope)?);
+        set(&mut load.events, table.flag("events")?);
         set(&mut load.tls.insecure, table.flag("insecure")?);
         set(&mut load.tls.resumption, table.flag("tls_resumption")?);
         for (key, file) in [
@@ -165,6 +167,7 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
         belongs(key, "http", kind == Kind::Http, layers)?;
     }
     belongs("requests", "http", kind == Kind::Http, layers)?;
+    belongs("events", "http", kind == Kind::Http, layers)?;
     if let (Some(text), Exchange::Http(request)) = (&requests, &load.exchange) {
         let defaults = RequestDefaults { request: request.clone(), expect: expect.clone() };
         let read = |_: &Path| Err(std::io::ErrorKind::Unsupported.into());
