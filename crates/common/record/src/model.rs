@@ -5,7 +5,7 @@ use ledger::Ledger;
 use serde::{Deserialize, Serialize};
 use stats::{Estimate, Judgement};
 
-use crate::{Disruption, Distribution, Finding, Layout, Offer, Profile, Why};
+use crate::{Capacity, Disruption, Distribution, Finding, Layout, Offer, Profile, Why};
 
 /// Which command made a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,8 @@ pub enum RunKind {
     Compare,
     /// `tachograph run`.
     Run,
+    /// `tachograph capacity`.
+    Capacity,
 }
 
 /// How a run ended.
@@ -113,6 +115,9 @@ pub struct Part {
     /// What makes the differences in CPU time, for each comparison of CPU time, if that was sampled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<Why>,
+    /// The search for capacities, if this was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
 }
 
 /// The load on every variant of a part.
