@@ -91,6 +91,8 @@ pub struct Levels {
 const ODDS: f64 = 4.0;
 /// Limits of the distance between levels, on the log scale.
 const DISTANCES: [f64; 2] = [0.003, 0.12];
+/// The distance while all trials hold, or none: then each block doubles the rate, or halves it.
+const LOST_DISTANCE: f64 = 0.35;
 /// How far all levels of a block are shifted at random, as a share of their distance.
 const SHIFT: f64 = 0.5;
 /// The distance changes by at most this factor from one block to the next.
@@ -129,6 +131,7 @@ impl Levels {
                 };
                 let of_last = points.iter().filter(|point| Some(point.block) == last);
                 let (held, failed): (Vec<_>, Vec<_>) = of_last.partition(holds);
+                self.distance = (2.0 * self.distance).min(LOST_DISTANCE);
                 self.centre += if held.len() > failed.len() { reach } else { -reach };
             }
         }

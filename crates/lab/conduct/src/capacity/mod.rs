@@ -42,8 +42,10 @@ const TIME: Nanos = Nanos::from_secs(180);
 const PILOT_SHARE: f64 = 0.7;
 /// The share of the time that the brackets may take.
 const BRACKET_SHARE: f64 = 0.4;
-/// How long a fresh stack is loaded before its first trial, in a closed loop.
-const WARM_UP: Nanos = Nanos::from_millis(500);
+/// How long a fresh stack is loaded before its first trial, in a closed loop, and in how many slices in
+/// a bracket.
+const WARM_UP: Nanos = Nanos::from_millis(400);
+const WARM_UP_SLICES: u32 = 4;
 /// The first rate of a bracket, as a share of what the warm-up served.
 const FIRST_RATE: f64 = 1.0 / 3.0;
 /// The lowest rate, in the same unit, and in requests per second.
@@ -229,12 +231,12 @@ impl<'a> CapacitySearch<'a> {
         let mut running = self.start(v, StartSeeds::alone(seed))?;
         running.keep_learning()?;
         doing(context, StackActivity::Trying);
-        let served_per_s = self.warm(&mut running, 2)?;
+        let served_per_s = self.warm(&mut running, WARM_UP_SLICES)?;
         let learned = running.settle(Offer::WarmUp)?;
         let lowest = (served_per_s * LOWEST_RATE).max(LOWEST_PER_S);
         let first = served_per_s * FIRST_RATE;
         let mut bracket = Bracket::new(first, lowest, self.aim.rate_max_per_s.max(lowest));
-        let mut client = 0;
+        let (mut client, mut doubted) = (0, false);
         let found = loop {
             if self.is_stopped() || Instant::now() > until {
                 break Found::Open;
@@ -247,7 +249,8 @@ impl<'a> CapacitySearch<'a> {
                 end => break Found::End(end),
             };
             // A rate that is tried again is a trial of its own.
-            let rate = rate * (1.0 + 1e-6 * f64::from(client));
+            let again = f64::from(client) + f64::from(u8::from(doubted));
+            let rate = rate * (1.0 + 1e-6 * again);
             let length = self.length(rate).of_bracket();
             let trial = self.trial(&mut running, 0, 0, rate, length, run)?;
             running.check_alive()?;
@@ -259,8 +262,10 @@ impl<'a> CapacitySearch<'a> {
                     break Found::Client { per_s: rate, limit };
                 }
                 Some(_) => client += 1,
+                // A pause of the machine looks like a failure, but seldom twice.
+                None if !trial.holds && !doubted => (client, doubted) = (0, true),
                 None => {
-                    client = 0;
+                    (client, doubted) = (0, false);
                     bracket.tell(rate, trial.holds);
                 }
             }
@@ -273,7 +278,7 @@ impl<'a> CapacitySearch<'a> {
     }
 
     /// Loads a fresh stack in a closed loop, in so many slices; returns the requests per second of the
-    /// last one.
+    /// fastest one.
     fn warm(&self, running: &mut RunningVariant, slices: u32) -> Result<f64, StartError> {
         let variant = &self.plan.variants[running.variant];
         let slice = Slice {
@@ -288,7 +293,7 @@ impl<'a> CapacitySearch<'a> {
         let (mut before, mut served) = (0, 0);
         for _ in 0..slices {
             let sum = running.load(Offer::WarmUp, 0, &slice, self.setting.meter)?;
-            served = sum.window.completed - before;
+            served = served.max(sum.window.completed - before);
             before = sum.window.completed;
         }
         Ok((served as f64 / WARM_UP.as_secs_f64()).max(LOWEST_PER_S))
