@@ -126,6 +126,8 @@ pub struct CapacityTrial {
     pub variant: u32,
     /// The block; 0 for those that only look for the right range.
     pub block: u32,
+    /// Its place among the trials of the block, from 0.
+    pub round: u32,
     /// Offered requests per second.
     pub offered_per_s: f64,
     /// Time that was loaded before the window.
@@ -153,6 +155,9 @@ pub struct CapacityTrial {
     pub tail_ns: u64,
     /// Whether all conditions held.
     pub holds: bool,
+    /// Whether it is analysed, which depends on how busy others kept the machine, and never on what it
+    /// measured.
+    pub kept: bool,
     /// Whether requests waited because all allowed connections were busy.
     pub connections_busy: bool,
     /// What limited the client, if anything did.

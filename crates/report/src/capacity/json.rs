@@ -117,6 +117,7 @@ fn trial_json(part: &Part, trial: &CapacityTrial) -> Value {
     json!({
         "variant": view::name(part, trial.variant),
         "block": trial.block,
+        "round": trial.round,
         "offered_per_s": trial.offered_per_s,
         "lead_in_ns": trial.lead_in.0,
         "window_ns": trial.window.0,
@@ -129,6 +130,7 @@ fn trial_json(part: &Part, trial: &CapacityTrial) -> Value {
         "p50_ns": trial.p50_ns,
         "tail_ns": trial.tail_ns,
         "holds": trial.holds,
+        "kept": trial.kept,
         "connections_busy": trial.connections_busy,
         "client_limit": client["kind"],
         "client_share": client["share"],

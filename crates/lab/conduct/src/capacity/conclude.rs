@@ -101,11 +101,13 @@ fn conditions(part: &Part) -> &[Condition] {
     part.capacity.as_ref().map_or(&[], |capacity| &capacity.conditions)
 }
 
-/// The trials of a variant in complete blocks.
+/// The trials of a variant in complete blocks, without those that others disturbed.
 fn trials(part: &Part, variant: usize) -> impl Iterator<Item = &CapacityTrial> {
     let complete = |block: u32| part.complete_blocks().any(|known| known.index == block);
     let all = part.capacity.iter().flat_map(|capacity| &capacity.trials);
-    all.filter(move |trial| trial.variant as usize == variant && complete(trial.block))
+    all.filter(move |trial| {
+        trial.kept && trial.variant as usize == variant && complete(trial.block)
+    })
 }
 
 /// The same as the estimate takes them.

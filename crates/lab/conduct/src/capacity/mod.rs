@@ -328,7 +328,7 @@ impl<'a> CapacitySearch<'a> {
         let offer = if block == 0 { Offer::Calibration } else { Offer::Open };
         let sum = running.load(offer, round, &slice, self.setting.meter)?;
         let recorded = sum.trial(v, 0, &|_| true);
-        let trial = trial::trial_of(&self.conditions, sum, &recorded, block, lead_in, cpus);
+        let trial = trial::trial_of(&self.conditions, sum, &recorded, block, round, lead_in, cpus);
         // Stopped in the middle, it is in the ledger, but says nothing.
         if !self.is_stopped()
             && let Some(capacity) = &mut part.capacity
@@ -443,6 +443,11 @@ impl<'a> CapacitySearch<'a> {
                 Fact::Failures { .. } | Fact::Lateness { .. } | Fact::Drift { .. }
             )
         });
+        let kept = outcome.kept(Offer::Open, true);
+        let trials = run.parts[self.index].capacity.iter_mut().flat_map(|all| &mut all.trials);
+        for trial in trials.filter(|trial| trial.block == number) {
+            trial.kept = kept.get(trial.round as usize).copied().unwrap_or(true);
+        }
         let state = outcome.state();
         let mut block = Block {
             elapsed: clock.elapsed().into(),

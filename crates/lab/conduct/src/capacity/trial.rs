@@ -22,6 +22,7 @@ pub(super) fn trial_of(
     sum: &TrialSum,
     trial: &Trial,
     block: u32,
+    round: u32,
     lead_in: Nanos,
     cpus: u32,
 ) -> CapacityTrial {
@@ -43,6 +44,7 @@ pub(super) fn trial_of(
     let mut made = CapacityTrial {
         variant: trial.variant,
         block,
+        round,
         offered_per_s: trial.offered_per_s.unwrap_or(0.0),
         lead_in,
         window: trial.window,
@@ -55,6 +57,7 @@ pub(super) fn trial_of(
         p50_ns: value(0.5),
         tail_ns: value(tail),
         holds: true,
+        kept: true,
         connections_busy: sum.waiting_for_connections > 0
             || sum.connections_used >= sum.connections_limit.connections,
         client: None,
