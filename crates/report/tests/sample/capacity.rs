@@ -37,7 +37,7 @@ pub(crate) fn capacity() -> Run {
                 failed: u64::from(over > 5.0),
                 answered: (2.0 * rate) as u64,
                 cpu: Some(rate / 1100.0),
-                p50_ns: 2_000_000 + (over * 1e6) as u64,
+                p50_ns: 2_000_000 + (over.min(20.0) * 1e6) as u64,
                 tail_ns: tail as u64,
                 holds: rate < capacity,
                 kept: (block, variant) != (3, 0),

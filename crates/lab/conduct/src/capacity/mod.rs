@@ -48,8 +48,9 @@ const WARM_UP: Nanos = Nanos::from_millis(400);
 const WARM_UP_SLICES: u32 = 4;
 /// The first rate of a bracket, as a share of what the warm-up served.
 const FIRST_RATE: f64 = 1.0 / 3.0;
-/// The lowest rate, in the same unit, and in requests per second.
-const LOWEST_RATE: f64 = 1.0 / 500.0;
+/// The lowest rate, in the same unit, and in requests per second: so far below, no request waits for
+/// another one.
+const LOWEST_RATE: f64 = 1.0 / 50.0;
 const LOWEST_PER_S: f64 = 1.0;
 /// A trial in which the client was the limit is repeated this often before that ends the bracket.
 const CLIENT_RETRIES: u32 = 2;
@@ -233,13 +234,22 @@ impl<'a> CapacitySearch<'a> {
         doing(context, StackActivity::Trying);
         let served_per_s = self.warm(&mut running, WARM_UP_SLICES)?;
         let learned = running.settle(Offer::WarmUp)?;
-        let lowest = (served_per_s * LOWEST_RATE).max(LOWEST_PER_S);
-        let first = served_per_s * FIRST_RATE;
-        let mut bracket = Bracket::new(first, lowest, self.aim.rate_max_per_s.max(lowest));
+        let highest = self.aim.rate_max_per_s;
+        let lowest = (served_per_s * LOWEST_RATE).max(LOWEST_PER_S).min(highest);
+        let mut bracket = Bracket::new(served_per_s * FIRST_RATE, lowest, highest);
         let (mut client, mut doubted) = (0, false);
         let found = loop {
-            if self.is_stopped() || Instant::now() > until {
+            if self.is_stopped() {
                 break Found::Open;
+            }
+            if Instant::now() > until {
+                // The levels of the blocks narrow it further.
+                break match bracket.held().zip(bracket.failed()) {
+                    Some((held, failed)) => {
+                        Found::Levels(Levels::between(held, failed), self.length(held))
+                    }
+                    None => Found::Open,
+                };
             }
             let rate = match bracket.next() {
                 Bracketing::Try(rate) => rate,
