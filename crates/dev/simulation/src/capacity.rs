@@ -10,15 +10,13 @@ use base::{Rng, Seed};
 use rand::RngExt as _;
 use stats::{
     Aim, BetterDirection, Bracket, Bracketing, Estimate, Evidence, Judgement, Levels, Margins,
-    Measure, RatePoint, TrialLength, judge, median, planned_blocks, pseudo_values, t_quantile,
+    Measure, PILOT_BLOCKS, RatePoint, SEARCH_BLOCKS_MAX, TrialLength, judge, median,
+    planned_blocks, pseudo_values, t_quantile,
 };
 use zoo::Queue;
 
 use crate::noise::normal;
 
-/// Blocks of the pilot, and at most.
-const PILOT: usize = 8;
-const BLOCKS_MAX: u32 = 40;
 /// The wanted half-width.
 const PRECISION: f64 = 0.02;
 /// The share of requests that may be slow: a limit on p99.
@@ -250,8 +248,8 @@ impl CapacityWorld {
         let mut lengths = Vec::new();
         for queue in queues {
             let most = queue.most_per_s();
-            let longest_s = 0.8 * self.time_s / (PILOT * stats::LEVELS * queues.len()) as f64;
-            let length = TrialLength::of(most, Some(self.limit_s), Some(SHARE), longest_s);
+            let (limit_s, variants) = (Some(self.limit_s), queues.len());
+            let length = TrialLength::of(most, limit_s, Some(SHARE), self.time_s, variants);
             let mut bracket = Bracket::new(most / 3.0, 1.0, 1e6);
             let (held, failed) = loop {
                 match bracket.next() {
@@ -269,7 +267,7 @@ impl CapacityWorld {
             lengths.push(length);
         }
         let mut points = [Vec::new(), Vec::new()];
-        let (mut wanted, mut number) = (PILOT as u32, 0);
+        let (mut wanted, mut number) = (PILOT_BLOCKS, 0);
         let mut block_s = 0.0_f64;
         while number < wanted && left_s > block_s {
             number += 1;
@@ -285,15 +283,15 @@ impl CapacityWorld {
                 all_levels[variant].learn(&points[variant], &[SHARE]);
             }
             block_s = before_s - left_s;
-            if number == PILOT as u32 {
+            if number == PILOT_BLOCKS {
                 let values = values(&points)?;
                 let ratios = differences(&values);
                 let pilots = [values[0].as_slice(), values[1].as_slice(), ratios.as_slice()];
-                wanted = planned_blocks(&pilots, &aim(), BLOCKS_MAX);
+                wanted = planned_blocks(&pilots, &aim(), SEARCH_BLOCKS_MAX);
             }
         }
         let values = values(&points)?;
-        let pilot = PILOT.min(number as usize);
+        let pilot = PILOT_BLOCKS.min(number) as usize;
         let critical = t_quantile(aim().alpha(), number as usize - 1);
         let [a, b] = [0, 1].map(|v| stats::capacity(&points[v], &[SHARE], critical));
         let (a, b) = (a?.0, b?.0);

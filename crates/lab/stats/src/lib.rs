@@ -50,7 +50,9 @@ pub use outstanding::outstanding_share;
 pub use quantile::{Quantile, Sureness, Values, quantile, ratio_of_quantiles};
 pub use ranks::quantile_ranks;
 pub use rounds::kept_rounds;
-pub use search::{Bracket, Bracketing, LEVELS, Levels, TrialLength};
+pub use search::{
+    Bracket, Bracketing, LEVELS, Levels, PILOT_BLOCKS, SEARCH_BLOCKS_MAX, TrialLength,
+};
 pub use sign_flip::{sign_flip_p, sign_flip_p_min};
 pub use spread::{Spread, lag1_autocorrelation};
 pub use stalls::{Margins, Stalls};

@@ -4,6 +4,13 @@ use crate::crossing::{RatePoint, crossing};
 
 /// Rates in a block.
 pub const LEVELS: usize = 3;
+/// Blocks of a search whose spread determines how many there are, and how many there are at most.
+pub const PILOT_BLOCKS: u32 = 8;
+/// See [`PILOT_BLOCKS`].
+pub const SEARCH_BLOCKS_MAX: u32 = 60;
+/// The share of a search's time for the trials of these blocks; the rest is for the bracket and for
+/// starts.
+const PILOT_SHARE: f64 = 0.7;
 
 /// A bracket is narrow enough if its ends differ by this factor.
 const NARROW: f64 = 1.25;
@@ -162,7 +169,8 @@ const LEAD_IN_MIN_S: f64 = 0.2;
 
 impl TrialLength {
     /// The length of a block's trials: so that they contain enough bad requests at a rate near the
-    /// capacity and the queue has time to build up, but at most `longest_s` in all.
+    /// capacity and the queue has time to build up, but at most so that the pilot of so many variants
+    /// fits into the search's time.
     ///
     /// `limit_s` is the limit on latency and `share` the share of requests that may be bad, if there
     /// are such conditions.
@@ -170,8 +178,11 @@ impl TrialLength {
         rate_per_s: f64,
         limit_s: Option<f64>,
         share: Option<f64>,
-        longest_s: f64,
+        time_s: f64,
+        variants: usize,
     ) -> TrialLength {
+        let trials = PILOT_BLOCKS as usize * LEVELS * variants;
+        let longest_s = PILOT_SHARE * time_s / trials as f64;
         let by_limit = limit_s.unwrap_or(0.0);
         let by_count = share.map_or(0.0, |share| BAD_WANTED / share / rate_per_s);
         let lead_in = (LEAD_IN_LIMITS * by_limit).max(LEAD_IN_MIN_S);
@@ -248,13 +259,15 @@ mod tests {
 
     #[test]
     fn a_trial_is_as_long_as_its_condition_needs_and_no_longer_than_there_is_time() {
-        let length = TrialLength::of(1000.0, Some(0.05), Some(0.01), 60.0);
+        // The time of a search in which a trial may last a second.
+        const PER_S: f64 = 24.0 / PILOT_SHARE;
+        let length = TrialLength::of(1000.0, Some(0.05), Some(0.01), 3600.0, 1);
         assert_eq!(length, TrialLength { lead_in_s: 0.5, window_s: 3.0 });
-        let slow = TrialLength::of(10.0, Some(0.05), Some(0.01), 8.0);
-        assert_eq!(slow, TrialLength { lead_in_s: 0.5, window_s: 7.5 });
-        let lax = TrialLength::of(1000.0, Some(2.0), Some(0.01), 10.0);
-        assert_eq!(lax, TrialLength { lead_in_s: 3.0, window_s: 7.0 });
-        let cpu = TrialLength::of(1000.0, None, None, 10.0);
+        let slow = TrialLength::of(10.0, Some(0.05), Some(0.01), 8.0 * PER_S, 1);
+        assert!((slow.window_s - 7.5).abs() < 1e-9 && slow.lead_in_s == 0.5, "{slow:?}");
+        let lax = TrialLength::of(1000.0, Some(2.0), Some(0.01), 20.0 * PER_S, 2);
+        assert!((lax.lead_in_s - 3.0).abs() < 1e-9 && (lax.window_s - 7.0).abs() < 1e-9, "{lax:?}");
+        let cpu = TrialLength::of(1000.0, None, None, 10.0 * PER_S, 1);
         assert_eq!(cpu, TrialLength { lead_in_s: 0.2, window_s: 1.0 });
         assert!((lax.of_bracket().total_s() - 5.0).abs() < 1e-9);
     }

@@ -22,7 +22,9 @@ use record::{
     Block, BlockState, Capacity, CapacityTrial, ClientLimit, Condition, Fact, Offer, Part, Run,
 };
 use spec::{Arrivals, CapacityAim, Mode};
-use stats::{Aim, Bracket, Bracketing, LEVELS, Levels, TrialLength, planned_blocks};
+use stats::{
+    Aim, Bracket, Bracketing, Levels, PILOT_BLOCKS, SEARCH_BLOCKS_MAX, TrialLength, planned_blocks,
+};
 
 use crate::block::{BlockOutcome, end_all, shuffled};
 use crate::error::{ConductError, StartError};
@@ -33,13 +35,8 @@ use crate::running_variant::{RunningVariant, Setting, StartSeeds, VariantResult}
 use crate::validity::Inspector;
 use crate::watch::{Event, StackActivity};
 
-/// Blocks whose spread determines how many there are, and at most.
-const PILOT: u32 = 8;
-const BLOCKS_MAX: u32 = 60;
 /// How long a search takes if the user does not say.
 const TIME: Nanos = Nanos::from_secs(180);
-/// The share of the time for the trials of the pilot; the rest is for the bracket and for starts.
-const PILOT_SHARE: f64 = 0.7;
 /// The share of the time that the brackets may take.
 const BRACKET_SHARE: f64 = 0.4;
 /// How long a fresh stack is loaded before its first trial, in a closed loop, and in how many slices in
@@ -134,7 +131,7 @@ impl<'a> CapacitySearch<'a> {
         }
         let outcomes = searches.iter().map(|search| (search.variant, search.outcome()));
         let interrupted = self.is_stopped();
-        let pilot = PILOT as usize;
+        let pilot = PILOT_BLOCKS as usize;
         let part = &mut run.parts[self.index];
         conclude::conclude(&self.plan, part, outcomes.collect(), pilot, interrupted);
         context
@@ -157,11 +154,10 @@ impl<'a> CapacitySearch<'a> {
 
     /// The length of a block's trials at about this rate.
     fn length(&self, rate_per_s: f64) -> TrialLength {
-        let trials = (PILOT as usize * LEVELS * self.plan.variants.len()) as f64;
-        let longest_s = PILOT_SHARE * self.time.as_secs_f64() / trials;
         let limit_s = self.aim.latency.map(|latency| latency.limit.as_secs_f64());
         let share = self.aim.latency.map(|latency| 1.0 - latency.quantile).or(self.aim.errors);
-        TrialLength::of(rate_per_s, limit_s, share, longest_s)
+        let (time_s, variants) = (self.time.as_secs_f64(), self.plan.variants.len());
+        TrialLength::of(rate_per_s, limit_s, share, time_s, variants)
     }
 
     /// Finds the range of each variant, one after the other, and records that as block 0.
@@ -355,7 +351,7 @@ impl<'a> CapacitySearch<'a> {
         run: &mut Run,
         context: &mut RunContext<'_>,
     ) -> Result<(), ConductError> {
-        let (mut wanted, mut number) = (PILOT, 0);
+        let (mut wanted, mut number) = (PILOT_BLOCKS, 0);
         let mut longest = Duration::ZERO;
         let searching = |search: &VariantSearch| matches!(search.found, Found::Levels(..));
         while number < wanted
@@ -381,7 +377,7 @@ impl<'a> CapacitySearch<'a> {
                     levels.learn(&points, &limits);
                 }
             }
-            if number == PILOT {
+            if number == PILOT_BLOCKS {
                 wanted = self.wanted(&run.parts[self.index], searches);
             }
         }
@@ -403,7 +399,7 @@ impl<'a> CapacitySearch<'a> {
         let pilots: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
         let schedule = &self.plan.schedule;
         let (precision, confidence) = (schedule.precision, schedule.confidence);
-        planned_blocks(&pilots, &Aim { precision, confidence, adjusted_for: 1 }, BLOCKS_MAX)
+        planned_blocks(&pilots, &Aim { precision, confidence, adjusted_for: 1 }, SEARCH_BLOCKS_MAX)
     }
 
     /// Runs, checks and records one block.
