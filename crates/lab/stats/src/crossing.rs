@@ -200,21 +200,21 @@ struct CurvePoint {
 }
 
 /// What is expected of a point, how it changes with its place on the curve, and its weight.
-struct Expected {
+struct ExpectedValue {
     mean: f64,
     by_place: f64,
     weight: f64,
 }
 
 impl CurvePoint {
-    fn expected(&self, place: f64) -> Expected {
+    fn expected(&self, place: f64) -> ExpectedValue {
         let Some(all) = self.all else {
-            return Expected { mean: place, by_place: 1.0, weight: 1.0 };
+            return ExpectedValue { mean: place, by_place: 1.0, weight: 1.0 };
         };
         let p = 1.0 / (1.0 + (-place).exp());
         let v = (all * p * (1.0 - p)).max(1e-9);
         // Divided by the variance v·(1 + v/K) of the negative binomial.
-        Expected { mean: all * p, by_place: v, weight: 1.0 / (v * (1.0 + v / DISPERSION)) }
+        ExpectedValue { mean: all * p, by_place: v, weight: 1.0 / (v * (1.0 + v / DISPERSION)) }
     }
 }
 
@@ -269,7 +269,7 @@ impl Curve {
             let (mut sa, mut sb, mut aa, mut ab, mut bb) = (0.0, 0.0, 0.0, 0.0, 0.0);
             for point in &self.points {
                 let x = point.x - centre;
-                let Expected { mean, by_place, weight } = point.expected(a + b * x);
+                let ExpectedValue { mean, by_place, weight } = point.expected(a + b * x);
                 let (score, information) =
                     (weight * by_place * (point.y - mean), weight * by_place * by_place);
                 (sa, sb) = (sa + score, sb + score * x);
@@ -320,7 +320,7 @@ impl Curve {
         let (mut information, mut trials, mut total, mut model, mut squares) =
             (0.0, 0.0, 0.0, 0.0, 0.0);
         for point in &self.points {
-            let (by_at, by_slope, Expected { mean, weight, by_place }) = derivatives(point);
+            let (by_at, by_slope, ExpectedValue { mean, weight, by_place }) = derivatives(point);
             let by = by_at - share * by_slope;
             let unit = if point.all.is_some() { by_place } else { 1.0 };
             model += (weight * by).powi(2) * unit;
