@@ -13,15 +13,18 @@ use crate::json_parts::{
 };
 use crate::load::LoadReport;
 use crate::validity::RunVerdict;
-use crate::{caveat, handshakes, kinds, setting, streams, validity, verdict, view};
+use crate::{capacity, caveat, handshakes, kinds, setting, streams, validity, verdict, view};
 
 /// The run as one JSON object: `docs/schema/load-2.json` for a run of `load`,
-/// `docs/schema/compare-2.json` for the others.
+/// `docs/schema/capacity-1.json` for one of `capacity`, `docs/schema/compare-2.json` for the others.
 ///
 /// Durations are integer nanoseconds, times RFC 3339 in UTC; unknown values are null.
 pub fn json(run: &Run) -> Value {
     if let Some(report) = LoadReport::from_run(run) {
         return report.json();
+    }
+    if let Some(json) = capacity::json::json(run) {
+        return json;
     }
     let each = |of: &dyn Fn(usize, &Part) -> Vec<Value>| -> Vec<Value> {
         run.parts.iter().enumerate().flat_map(|(index, part)| of(index, part)).collect()

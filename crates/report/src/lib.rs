@@ -10,6 +10,7 @@
 //! the report.
 
 mod beside;
+mod capacity;
 mod caveat;
 mod changes;
 pub mod chart;

@@ -12,8 +12,8 @@ use crate::means::MeansTable;
 use crate::text::{capitalised, one_line, sentence, shell};
 use crate::verdict::{self, AnswerLine, ratio_cells};
 use crate::{
-    caveat, changes, disruption, figures, handshakes, kinds, ledger, machine, place, setting,
-    streams, validity, view, why,
+    capacity, caveat, changes, disruption, figures, handshakes, kinds, ledger, machine, place,
+    setting, streams, validity, view, why,
 };
 
 /// The report as Markdown.
@@ -129,16 +129,24 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
         return out + &load(run, part, &report);
     }
     out += &losses(part);
-    out += &table(part);
-    out += &means(part);
-    out += &verdicts(part);
+    match part.capacity {
+        Some(_) => out += &capacity::page::markdown(part, escape),
+        None => out += &(table(part) + &means(part)),
+    }
+    if part.capacity.is_none() || !part.comparisons.is_empty() {
+        out += &verdicts(part);
+    }
     out += &others(part);
     out += &reasons(part);
     out += &list(ledger::accounts(part).map(|account| ledger(&account)));
     out += &disturbance(run, part);
     // What makes the part INVALID or weakens its verdicts is already above.
     out += &findings(&caveat::elsewhere(part));
-    out + &paragraph(&format!("{}.", setting::line(part)))
+    let setting = match part.capacity {
+        Some(_) => capacity::page::setting(part),
+        None => setting::line(part),
+    };
+    out + &paragraph(&format!("{setting}."))
 }
 
 /// Kinds of request and parts of responses.

@@ -7,8 +7,8 @@ use crate::load::LoadReport;
 use crate::page::{LABEL, Page, TableRow};
 use crate::text::{Style, Tone, fit, one_line, sentence, shell, width};
 use crate::{
-    caveat, changes, disruption, fact, figures, handshakes, kinds, ledger, machine, place, setting,
-    streams, validity, verdict, view, why,
+    capacity, caveat, changes, disruption, fact, figures, handshakes, kinds, ledger, machine,
+    place, setting, streams, validity, verdict, view, why,
 };
 
 /// The report for a terminal or a pipe, ending in a newline.
@@ -50,15 +50,24 @@ fn section(page: &mut Page<'_>, run: &Run, index: usize, part: &Part) {
     if run.parts.len() > 1 {
         page.paragraph(Tone::Bold, 3, format!("{}. {}", index + 1, view::heading(part)));
     }
-    page.paragraph(Tone::Dim, 0, setting::line(part));
+    let setting = match part.capacity {
+        Some(_) => capacity::page::setting(part),
+        None => setting::line(part),
+    };
+    page.paragraph(Tone::Dim, 0, setting);
     for reason in validity::of_part(part) {
         page.paragraph(Tone::Bad, 2, format!("INVALID: {reason}"));
     }
     losses(page, part);
     page.blank();
-    table(page, part);
-    page.blank();
-    verdicts(page, part);
+    match part.capacity {
+        Some(_) => capacity::page::on_page(page, part),
+        None => table(page, part),
+    }
+    if part.capacity.is_none() || !part.comparisons.is_empty() {
+        page.blank();
+        verdicts(page, part);
+    }
     let tables = kinds::largest(part).into_iter().chain(streams::table(part));
     tables.for_each(|table| table.on_page(page));
     why::on_page(page, part);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use record::{Comparison, Metric, Part, Run, RunKind, RunState};
+use record::{CapacityOutcome, Comparison, Metric, Part, Run, RunKind, RunState, VariantCapacity};
 use stats::Verdict;
 
 use crate::finding_lines::{self, FindingLine};
@@ -66,6 +66,13 @@ fn named(run: &Run, part: &Part, words: String) -> String {
 fn shortfall(part: &Part, stopped: bool) -> Option<String> {
     if part.variants.iter().all(|variant| variant.skipped.is_some()) {
         return None;
+    }
+    if let Some(capacity) = &part.capacity {
+        let is_open =
+            |found: &VariantCapacity| matches!(found.outcome, CapacityOutcome::Undecided { .. });
+        let found = capacity.variants.len() == part.variants.len();
+        let is_complete = found && !capacity.variants.iter().any(is_open);
+        return (!is_complete).then(|| "too little was measured for an interval".to_owned());
     }
     let mut primary = part.comparisons.iter().filter(|c| c.primary).peekable();
     if primary.peek().is_none() {

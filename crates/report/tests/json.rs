@@ -22,6 +22,10 @@ fn compare() -> Validator {
     schema(include_str!("../../../docs/schema/compare-2.json")).1
 }
 
+fn capacity() -> Validator {
+    schema(include_str!("../../../docs/schema/capacity-1.json")).1
+}
+
 fn complaints(validator: &Validator, value: &Value) -> Vec<String> {
     validator.iter_errors(value).map(|e| format!("{} at {}", e, e.instance_path())).collect()
 }
@@ -29,7 +33,11 @@ fn complaints(validator: &Validator, value: &Value) -> Vec<String> {
 #[test]
 fn every_run_fits_its_schema() {
     for (name, run) in sample::all() {
-        let validator = if run.kind == record::RunKind::Load { load() } else { compare() };
+        let validator = match run.kind {
+            record::RunKind::Load => load(),
+            record::RunKind::Capacity => capacity(),
+            _ => compare(),
+        };
         assert_eq!(complaints(&validator, &json(&run)), [] as [String; 0], "{name}");
     }
 }
@@ -84,6 +92,7 @@ fn a_schema_allows_and_requires_exactly_what_it_names() {
     for text in [
         include_str!("../../../docs/schema/load-2.json"),
         include_str!("../../../docs/schema/compare-2.json"),
+        include_str!("../../../docs/schema/capacity-1.json"),
     ] {
         let (schema, _) = schema(text);
         let mut found = Vec::new();

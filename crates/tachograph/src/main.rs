@@ -41,6 +41,7 @@ fn main() -> ExitCode {
 fn run(Cli { command, global }: Cli) -> Outcome {
     match command {
         Command::Load(flags) => commands::load::run(&flags, &global),
+        Command::Capacity(flags) => commands::capacity::run(&flags, &global),
         Command::Compare(flags) => commands::compare::run(&flags, &global),
         Command::Diff(flags) => commands::diff::run(&flags, &global),
         Command::Run(flags) => commands::run::run(&flags, &global),

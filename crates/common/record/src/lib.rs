@@ -7,6 +7,7 @@
 //! Not here: how a number was measured (`drive`, `conduct`), what it means (`stats`), or where runs
 //! are kept (`archive`).
 
+mod capacity;
 mod diff;
 mod disruption;
 mod distribution;
@@ -23,6 +24,9 @@ mod profile;
 mod stream;
 
 pub use base::Machine;
+pub use capacity::{
+    Capacity, CapacityOutcome, CapacityTrial, ClientLimit, Condition, VariantCapacity,
+};
 pub use diff::{Diff, DiffOutcome, Revision};
 pub use disruption::{ActionTaken, Disruption, StepOutcome, StepTaken};
 pub use distribution::{Distribution, HistogramError};

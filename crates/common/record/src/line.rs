@@ -6,7 +6,7 @@ use base::{RunId, Timestamp};
 use serde::{Deserialize, Serialize};
 use stats::Verdict;
 
-use crate::{Metric, Part, Run, RunKind, RunState};
+use crate::{CapacityOutcome, Metric, Part, Run, RunKind, RunState};
 
 /// A run in one line, for `tachograph list`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,8 @@ pub struct RunLine {
     pub last_block: Option<Timestamp>,
     /// Complete blocks of all parts.
     pub blocks: u64,
-    /// Throughput of a run of `load`, in verified responses per second.
+    /// Throughput of a run of `load`, in verified responses per second, or the capacity of a single
+    /// server.
     pub throughput_per_s: Option<f64>,
     /// Whether the run succeeded, no primary verdict is INVALID, and no check failed in a part
     /// without verdicts.
@@ -63,10 +64,23 @@ impl RunLine {
             finished: run.finished,
             last_block,
             blocks: blocks().filter(|block| block.is_complete()).count() as u64,
-            throughput_per_s: measured.map(|trial| trial.throughput_per_s()),
+            throughput_per_s: measured
+                .map(|trial| trial.throughput_per_s())
+                .or(run.parts.iter().find_map(capacity)),
             valid: run.error.is_none() && run.parts.iter().all(is_valid),
             first: run.parts.iter().find_map(first_comparison),
         }
+    }
+}
+
+/// The capacity of a single variant.
+fn capacity(part: &Part) -> Option<f64> {
+    match part.capacity.as_ref()?.variants.as_slice() {
+        [one] => match &one.outcome {
+            CapacityOutcome::Found { per_s, .. } => Some(per_s.value),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -7,8 +7,7 @@ use stats::{Estimate, Judgement};
 
 use crate::kinds::{KindComparison, KindTrial, LoadKind};
 use crate::stream::{StreamComparison, StreamTimes};
-
-use crate::{Disruption, Distribution, Finding, Layout, Offer, Profile, Why};
+use crate::{Capacity, Disruption, Distribution, Finding, Layout, Offer, Profile, Why};
 
 /// Which command made a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +19,8 @@ pub enum RunKind {
     Compare,
     /// `tachograph run`.
     Run,
+    /// `tachograph capacity`.
+    Capacity,
 }
 
 /// How a run ended.
@@ -122,6 +123,9 @@ pub struct Part {
     /// The ratios of the parts of responses, if they were timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamComparison>,
+    /// The search for capacities, if this was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
 }
 
 /// The load on every variant of a part.

@@ -5,11 +5,15 @@
 //! blocks, lets Stein's procedure determine the number of blocks after the pilot, and is judged by
 //! [`judge`]. Only the slices are simulated.
 
+mod capacity;
 mod noise;
 mod scenarios;
 mod table;
 mod world;
 
+pub use capacity::{
+    CapacityResult, CapacityWorld, capacity_markdown, capacity_worlds, run_capacity,
+};
 pub use scenarios::{Scenario, run_all, scenarios};
 pub use table::markdown;
 

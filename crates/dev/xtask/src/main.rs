@@ -5,6 +5,7 @@ mod bench;
 mod bench_render;
 mod bench_slots;
 mod binary;
+mod capacity;
 mod carbon;
 mod crashes;
 mod cut_connections;
@@ -69,6 +70,12 @@ enum Task {
 enum Proof {
     /// The method's scenarios and their coverage, as a table; fails if a goal is missed
     Simulation(Runs<2000>),
+    /// Searches for the capacity of simulated queues, and their coverage, as a table; fails if a goal is
+    /// missed
+    CapacitySimulation(Runs<2000>),
+    /// tachograph capacity on servers whose capacity is known by formula, drawn by the seed: M/M/1, M/D/c
+    /// and token buckets
+    Capacity(capacity::CapacityOptions),
     /// The same gunicorn compared with itself: false alarms
     Aa(Runs<60>),
     /// Gunicorn compared with itself for 60 seconds, and two servers of which one needs 1% more CPU
@@ -164,9 +171,9 @@ enum OwnTask {
 }
 
 /// The proofs of `prove all`.
-const ALL: &str = "simulation crashes accuracy graphite parquet kills batches imports restarts \
-                   serve-kills power-cuts database-kills warehouse sixty aa injection noise zoo why diff \
-                   faults";
+const ALL: &str = "simulation capacity-simulation crashes accuracy graphite parquet kills batches imports restarts \
+                   serve-kills power-cuts database-kills warehouse sixty aa injection noise zoo capacity why \
+                   diff faults";
 
 /// Exit status 1 if a proof does not hold or a bench is incomplete, 2 if it could not be made.
 #[allow(clippy::print_stderr, reason = "a task speaks to the person who called it")]
@@ -201,6 +208,8 @@ impl Proof {
     fn run(self) -> Result<bool, String> {
         match self {
             Proof::Simulation(runs) => Ok(simulation::prove(runs.into())),
+            Proof::CapacitySimulation(runs) => Ok(capacity::prove_simulation(runs.into())),
+            Proof::Capacity(wanted) => capacity::prove(&wanted),
             Proof::Aa(runs) => aa::prove(runs.into()),
             Proof::Sixty(sixty) => aa::prove_sixty(&sixty),
             Proof::Injection(runs) => injection::prove(runs.into()),

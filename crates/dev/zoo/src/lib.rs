@@ -14,6 +14,7 @@ mod clock;
 mod draw;
 mod formula;
 mod model;
+mod queue;
 mod server;
 pub mod simulate;
 pub mod slices;
@@ -23,6 +24,7 @@ pub use behaviour::{
 };
 pub use draw::{Kind, Subject};
 pub use model::{Model, Service};
+pub use queue::Queue;
 pub use server::serve;
 
 /// The source of a server of the same behaviours on Python's asyncio: `server.py PORT FILE`, where

@@ -124,7 +124,7 @@ fn mirrored(group: &[usize], slices: u32, rng: &mut base::Rng) -> Vec<usize> {
 }
 
 /// The variants of `group`, each once, in random order.
-fn shuffled(group: &[usize], rng: &mut base::Rng) -> Vec<usize> {
+pub(crate) fn shuffled(group: &[usize], rng: &mut base::Rng) -> Vec<usize> {
     let mut order = mirrored(group, 2, rng);
     order.reverse();
     let mut seen = Vec::new();
@@ -194,7 +194,7 @@ pub(crate) fn run_block(
 
 /// Ends all variants at once: each waits until its server-side count settles and its processes are
 /// gone.
-fn end_all(all_running: Vec<RunningVariant>) -> Vec<VariantResult> {
+pub(crate) fn end_all(all_running: Vec<RunningVariant>) -> Vec<VariantResult> {
     std::thread::scope(|scope| {
         let ending: Vec<_> =
             all_running.into_iter().map(|running| scope.spawn(move || running.end())).collect();

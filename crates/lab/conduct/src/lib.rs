@@ -9,6 +9,7 @@ mod acting;
 mod analyse;
 mod block;
 mod calibrate;
+mod capacity;
 mod conclude;
 mod cpus;
 mod edges;

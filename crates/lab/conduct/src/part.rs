@@ -297,7 +297,7 @@ impl<'a> PartRunner<'a> {
         };
         for ended in calibration.variants.iter().flat_map(|c| &c.ended) {
             let trials = ended.trials(&|_, _| true);
-            self.write_life(run, &mut block, ended, trials, context)?;
+            write_life(run, self.index, &mut block, ended, trials, context)?;
         }
         context.recorder.block(run, self.index, &block).map_err(ConductError::Record)?;
         run.parts[self.index].blocks.push(block);
@@ -442,7 +442,7 @@ impl<'a> PartRunner<'a> {
         context: &mut RunContext<'_>,
     ) -> Result<Block, ConductError> {
         for (ended, trials) in outcome.ended.iter().zip(outcome.trials(resolved)) {
-            self.write_life(run, &mut block, ended, trials, context)?;
+            write_life(run, self.index, &mut block, ended, trials, context)?;
         }
         for life in &block.lives {
             let gaps = life.ledger.audit();
@@ -459,30 +459,6 @@ impl<'a> PartRunner<'a> {
         Ok(block)
     }
 
-    /// Records the trials of a variant in a block, and reads back the totals of their series.
-    fn write_life(
-        &self,
-        run: &Run,
-        block: &mut Block,
-        ended: &VariantResult,
-        trials: Vec<Trial>,
-        context: &mut RunContext<'_>,
-    ) -> Result<(), ConductError> {
-        let mut life = ended.life.clone();
-        let mut series = Some(0);
-        for (mut trial, trial_sum) in trials.into_iter().zip(&ended.trial_sums) {
-            trial.ledger.series = context
-                .recorder
-                .trial(run, self.index, block.index, &trial, &trial_sum.seen)
-                .map_err(ConductError::Record)?;
-            series = series.zip(trial.ledger.series).map(|(sum, part)| sum + part);
-            block.trials.push(trial);
-        }
-        life.ledger.series = series;
-        block.lives.push(life);
-        Ok(())
-    }
-
     /// Whether every contrast has lost a side.
     fn nothing_left(&self, part: &Part, progress: &PartProgress) -> bool {
         if self.plan.contrasts.is_empty() {
@@ -493,6 +469,30 @@ impl<'a> PartRunner<'a> {
             progress.able.contains(&contrast.baseline) && progress.able.contains(&contrast.variant)
         })
     }
+}
+
+/// Records the trials of a variant in a block, and reads back the totals of their series.
+pub(crate) fn write_life(
+    run: &Run,
+    part: usize,
+    block: &mut Block,
+    ended: &VariantResult,
+    trials: Vec<Trial>,
+    context: &mut RunContext<'_>,
+) -> Result<(), ConductError> {
+    let mut life = ended.life.clone();
+    let mut series = Some(0);
+    for (mut trial, trial_sum) in trials.into_iter().zip(&ended.trial_sums) {
+        trial.ledger.series = context
+            .recorder
+            .trial(run, part, block.index, &trial, &trial_sum.seen)
+            .map_err(ConductError::Record)?;
+        series = series.zip(trial.ledger.series).map(|(sum, part)| sum + part);
+        block.trials.push(trial);
+    }
+    life.ledger.series = series;
+    block.lives.push(life);
+    Ok(())
 }
 
 /// The deadline for a part's blocks.
@@ -607,7 +607,7 @@ pub(crate) fn blank(plan: &spec::Part, layout: record::Layout) -> Part {
 ///
 /// Sockets in TIME_WAIT are not waited for. Every block has fresh ports, so they do not interfere,
 /// and a server that closes 8,000 connections a second would be waited for most of the time.
-fn cool_down(machines: &Machines, stop: &drive::StopFlag) {
+pub(crate) fn cool_down(machines: &Machines, stop: &drive::StopFlag) {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(61) && !stop.load(Ordering::Relaxed) {
         if !Snapshots::take(machines).is_crowded() {

@@ -9,6 +9,7 @@ use record::{Fact, Machine, Run, RunKind, RunState};
 use spec::Plan;
 use stage::{Stage, StageOptions};
 
+use crate::capacity::CapacitySearch;
 use crate::error::ConductError;
 use crate::machines::{Canaries, Machines, NearMachine, prepare};
 use crate::part::{Deadline, PartRunner, RunContext};
@@ -158,6 +159,12 @@ fn parts(
                 .filter(|_| part.schedule.why),
         };
         let seed = options.seed.derive("part", index as u64);
+        if let Some(aim) = &part.capacity {
+            let time = options.max_time.or(part.schedule.max_time);
+            let search = CapacitySearch::new(part.clone(), *aim, index, setting, seed, time);
+            search.run(run, &mut context)?;
+            continue;
+        }
         let mut runner = PartRunner::new(part.clone(), index, setting, seed, &canaries);
         if stopped() {
             runner.leave_out(run, &mut context)?;

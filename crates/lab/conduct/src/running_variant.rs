@@ -242,7 +242,9 @@ impl RunningVariant {
             spec::Mode::Closed => None,
             spec::Mode::Open { rate_per_s, .. } => Some(rate_per_s),
         };
-        let at = match self.trial_sums.iter().position(|trial_sum| trial_sum.offer == offer) {
+        // A search for a capacity has a trial for each rate.
+        let is_this = |sum: &TrialSum| sum.offer == offer && sum.offered_per_s == rate;
+        let at = match self.trial_sums.iter().position(is_this) {
             Some(at) => at,
             None => {
                 self.trial_sums.push(TrialSum::new(offer, rate, self.step));

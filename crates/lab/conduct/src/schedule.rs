@@ -157,15 +157,19 @@ pub(crate) fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec
     }
     for calibrated in &calibration.variants {
         let Some(learned) = &calibrated.learned else { continue };
-        let load = &mut plan.variants[calibrated.variant].load;
-        if load.kinds.is_empty() {
-            remember(&mut load.expect, learned);
-        }
-        for (kind, learned) in load.kinds.iter_mut().zip(&learned.kinds) {
-            remember(&mut kind.expect, learned);
-        }
+        expect_learned(&mut plan.variants[calibrated.variant].load, learned);
     }
     plan
+}
+
+/// Expects of each kind of request what was learned of it.
+pub(crate) fn expect_learned(load: &mut spec::Load, learned: &LearnedResponse) {
+    if load.kinds.is_empty() {
+        remember(&mut load.expect, learned);
+    }
+    for (kind, learned) in load.kinds.iter_mut().zip(&learned.kinds) {
+        remember(&mut kind.expect, learned);
+    }
 }
 
 /// Expects what was learned, except where something else was asked for.

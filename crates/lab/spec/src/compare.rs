@@ -77,7 +77,12 @@ pub struct CompareArgs {
 /// Fewer than two commands, an empty command, variables that the calling shell has already replaced
 /// with nothing, too many or duplicate names, an unusable path or schedule.
 pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
-    check_commands(&args.commands)?;
+    plan_of(args, 2, "compare")
+}
+
+/// A plan of this name for at least `fewest` commands.
+pub(crate) fn plan_of(args: &CompareArgs, fewest: usize, name: &str) -> Result<Plan, SpecError> {
+    check_commands(&args.commands, fewest)?;
     let external = are_urls(args)?;
     check_tls(args, external)?;
     let names = names(args)?;
@@ -98,7 +103,7 @@ pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
     let contrasts = (1..variants.len()).map(|variant| Contrast { baseline: 0, variant }).collect();
     let question = format!("Which is faster: {}?", names.join(" or "));
     let part = Part {
-        name: "compare".to_owned(),
+        name: name.to_owned(),
         question: question.clone(),
         variants,
         offers: if args.offers.is_empty() { default_offers() } else { args.offers.clone() },
@@ -111,10 +116,11 @@ pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
         published: Vec::new(),
         changes: Vec::new(),
         from: args.from.clone(),
+        capacity: None,
     };
     check_machines(args, &part)?;
     Ok(Plan {
-        name: "compare".to_owned(),
+        name: name.to_owned(),
         title: names.join(" vs "),
         question,
         about: String::new(),
@@ -211,8 +217,12 @@ pub(crate) fn default_offers() -> Vec<Offer> {
     vec![Offer::Closed, Offer::OpenShare { share: 0.5, arrivals: Arrivals::Poisson }]
 }
 
-fn check_commands(commands: &[String]) -> Result<(), SpecError> {
-    if commands.len() < 2 {
+fn check_commands(commands: &[String], fewest: usize) -> Result<(), SpecError> {
+    if commands.is_empty() && fewest == 1 {
+        return Err(SpecError::new("capacity needs at least one command")
+            .help("tachograph capacity './server --port $PORT' --p99 50ms"));
+    }
+    if commands.len() < fewest {
         return Err(SpecError::new("compare needs at least two commands").help(
             "give each server's command in single quotes, e.g. \
              tachograph compare './old --port $PORT' './new --port $PORT'; \

@@ -4,6 +4,8 @@
 //! with its position in the text. No I/O happens here.
 
 mod action;
+mod capacity;
+mod capacity_aim;
 mod compare;
 mod error;
 mod fail_if;
@@ -20,6 +22,8 @@ mod target;
 mod variables;
 
 pub use action::{Action, ActionStep, Deed, SIGNALS};
+pub use capacity::capacity_plan;
+pub use capacity_aim::{CapacityAim, LatencyLimit};
 pub use compare::{CompareArgs, compare_plan};
 pub use error::{SpecError, TextPosition};
 pub use fail_if::{FailIf, Interval, METRICS, RatioTest, Test, Truth, VariantMetric};

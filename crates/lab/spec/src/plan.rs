@@ -6,6 +6,7 @@ use base::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::action::Action;
+use crate::capacity_aim::CapacityAim;
 use crate::load::{Arrivals, Exchange, Load};
 use crate::variables;
 
@@ -68,6 +69,8 @@ pub struct Part {
     pub changes: Vec<Change>,
     /// The machines that load the variants, all at once, as given to ssh; none means this one.
     pub from: Vec<String>,
+    /// The conditions whose highest rate is looked for instead of a comparison.
+    pub capacity: Option<CapacityAim>,
 }
 
 impl Part {

@@ -18,6 +18,7 @@
 mod anytime;
 mod bias;
 mod changepoint;
+mod crossing;
 mod estimate;
 mod judge;
 mod median;
@@ -26,6 +27,7 @@ mod outstanding;
 mod quantile;
 mod ranks;
 mod rounds;
+mod search;
 mod sign_flip;
 mod spread;
 mod stalls;
@@ -39,6 +41,7 @@ mod warm_up;
 pub use anytime::anytime_half_width;
 pub use bias::{Bias, BiasCause, bias_bound, log_bias, lost_share};
 pub use changepoint::{Drift, drift, pelt};
+pub use crossing::{Crossing, Measure, RatePoint, capacity, crossing, pseudo_values};
 pub use estimate::{NotPositive, level, level_of, log_ratios, mean_difference, mean_log_ratio};
 pub use judge::{BetterDirection, DECIDING_BLOCKS_MIN, Evidence, Judgement, Opinion, judge};
 pub use median::median;
@@ -47,6 +50,9 @@ pub use outstanding::outstanding_share;
 pub use quantile::{Quantile, Sureness, Values, quantile, ratio_of_quantiles};
 pub use ranks::quantile_ranks;
 pub use rounds::kept_rounds;
+pub use search::{
+    Bracket, Bracketing, LEVELS, Levels, PILOT_BLOCKS, SEARCH_BLOCKS_MAX, TrialLength,
+};
 pub use sign_flip::{sign_flip_p, sign_flip_p_min};
 pub use spread::{Spread, lag1_autocorrelation};
 pub use stalls::{Margins, Stalls};

@@ -8,6 +8,7 @@
 mod dots;
 mod forest;
 mod heat;
+mod knee;
 mod quantiles;
 mod scale;
 mod strips;
@@ -18,6 +19,7 @@ mod times;
 pub use dots::{Dot, Dots, Level, dots};
 pub use forest::{Forest, ForestRow, forest};
 pub use heat::{Heat, HeatCell, HeatRow, heat};
+pub use knee::{Knee, KneeCurve, KneePoint, knee};
 pub use quantiles::{Curve, Quantiles, quantiles};
 pub use strips::{Strip, Strips, strips};
 pub(crate) use svg::{COLOURS, key, style};

@@ -1,5 +1,6 @@
 //! One self-contained HTML file for a run: no script, nothing fetched.
 
+mod capacity;
 mod charts;
 mod overview;
 mod parts;
@@ -158,6 +159,9 @@ fn machine(run: &Run) -> Markup {
 fn repeat(run: &Run) -> Markup {
     let choices = match run.kind {
         RunKind::Load => "when the requests of an open loop are sent",
+        RunKind::Capacity => {
+            "the order of trials, their rates and requests, ports, paths and padding"
+        }
         _ => "the order of slices, ports, paths and padding",
     };
     let starts = run.parts.iter().flat_map(|part| &part.variants).any(|v| !v.commands.is_empty());
@@ -229,7 +233,7 @@ pub struct Picture {
 /// The charts of a run as files, for a README or a slide.
 ///
 /// Each part has up to four: `ratio`, `trials`, `times` and `speed`, prefixed with the part's name
-/// and a dash. A run of several parts has `overview-ratio` and, if they share variants,
+/// and a dash; a search for capacities has `knee`. A run of several parts has `overview-ratio` and, if they share variants,
 /// `overview-grid`; if the parts differ in response size, also `overview-requests`,
 /// `overview-bytes` and `overview-cost`.
 pub fn pictures(run: &Run) -> Vec<Picture> {
@@ -252,6 +256,10 @@ pub fn pictures(run: &Run) -> Vec<Picture> {
     }
     for part in &run.parts {
         let (primary, _) = view::split_comparisons(part);
+        if let Some(data) = capacity::knee_of(part) {
+            add(Some(part), "knee", capacity::KNEE.to_owned(), chart::knee(&data, WIDE));
+            continue;
+        }
         if primary.iter().any(|c| c.judgement.ratio.value.is_finite()) {
             let data = charts::forest(part, &primary);
             let caption = format!("{}. {}", data.title, charts::forest_words(&data));

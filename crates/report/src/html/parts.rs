@@ -4,7 +4,9 @@ use maud::{Markup, html};
 use record::{Metric, Offer, Part, Run, RunKind};
 use stats::Verdict;
 
-use super::{both, charted, charts, empty, marked, note, section, tables, warning_mark, why};
+use super::{
+    both, capacity, charted, charts, empty, marked, note, section, tables, warning_mark, why,
+};
 use crate::chart;
 use crate::finding_lines::FindingLine;
 use crate::load::LoadReport;
@@ -32,6 +34,8 @@ pub(crate) fn part(run: &Run, index: usize, part: &Part) -> Markup {
         }
         @if let Some(report) = load {
             (self::load(run, part, &report))
+        } @else if part.capacity.is_some() {
+            (self::capacity(run, part))
         } @else {
             p.muted { (setting::line(part)) }
             (verdicts(run, part))
@@ -53,6 +57,24 @@ pub(crate) fn part(run: &Run, index: usize, part: &Part) -> Markup {
             (tables::published(part))
             (section(compared, tables::stacks(part)))
         }
+    }
+}
+
+/// A search for capacities.
+fn capacity(run: &Run, part: &Part) -> Markup {
+    html! {
+        p.muted { (crate::capacity::page::setting(part)) }
+        (capacity::headline(part))
+        @if !part.comparisons.is_empty() { (verdicts(run, part)) }
+        (capacity::trials(part))
+        section {
+            h3 { "Ledger" }
+            (note("Every request of every block but the first, rough search, from ready to stopped, as the client, the server and the recorded series counted it."))
+            (tables::ledger(part))
+            (tables::ledger_notes(part))
+        }
+        (tables::findings(run, part))
+        (section("What was measured", tables::stacks(part)))
     }
 }
 

@@ -8,7 +8,7 @@ use stats::{DECIDING_BLOCKS_MIN, Judgement, Verdict};
 
 use crate::finding_lines::FindingLine;
 use crate::text::{capitalised, ratio};
-use crate::{caveat, disruption, figures, setting, validity, view};
+use crate::{capacity, caveat, disruption, figures, setting, validity, view};
 use words::{Measure, Wording, few_in_words, is_few};
 
 /// From this number of comparisons with one baseline, an answer contains only the extremes.
@@ -269,6 +269,10 @@ fn is_known(comparison: &Comparison) -> bool {
 
 /// Load and layout of a comparison.
 fn conditions(part: &Part, offer: Offer) -> String {
+    if let Some(capacity) = &part.capacity {
+        let words = capacity::words::conditions(capacity);
+        return format!("highest rates with {words}; {}", setting::part_layout(part));
+    }
     let offers = setting::offers(part).into_iter().filter(|(kind, _)| *kind == offer);
     let offers: Vec<_> = offers.collect();
     format!("{}; {}", setting::load(&part.load, &offers), setting::part_layout(part))

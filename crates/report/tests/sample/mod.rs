@@ -1,6 +1,7 @@
 //! Realistic runs, from a fixed seed.
 #![allow(dead_code, clippy::unwrap_used)] // each test file uses some of them; a sample may fail its test
 
+mod capacity;
 mod flawed;
 mod load;
 mod maker;
@@ -17,6 +18,7 @@ use rand::RngExt;
 use record::*;
 use stats::{Estimate, Judgement, Opinion, Verdict};
 
+pub(crate) use capacity::*;
 pub(crate) use flawed::*;
 pub(crate) use load::*;
 use maker::*;
@@ -44,5 +46,7 @@ pub(crate) fn all() -> Vec<(&'static str, Run)> {
         ("overloaded", overloaded()),
         ("unbounded", unbounded()),
         ("changed", changed()),
+        ("capacity", capacity()),
+        ("capacity_limited", capacity_limited()),
     ]
 }

@@ -57,6 +57,7 @@ fn entry(run: &RunLine, width: usize) -> String {
         RunKind::Load => named("load", format!("load {}", run.title)),
         RunKind::Run if !run.question.is_empty() => format!("{}: {}", run.name, run.question),
         RunKind::Compare => named("compare", run.title.clone()),
+        RunKind::Capacity => named("capacity", format!("capacity of {}", run.title)),
         RunKind::Run => run.title.clone(),
     };
     let mut text = format!("  {}  {when}{took}\n", run.id);

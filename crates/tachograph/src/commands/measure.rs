@@ -141,7 +141,7 @@ fn tell_of_neighbours(schedule: &ScheduleFlags) {
 fn tell_of_untold(plan: &Plan, kind: RunKind) {
     let stacks = plan.parts.iter().flat_map(|part| &part.variants).map(|variant| &variant.stack);
     let mut untold: Vec<&str> = stacks
-        .filter(|stack| kind == RunKind::Compare && !stack.names_place())
+        .filter(|stack| kind != RunKind::Run && !stack.names_place())
         .flat_map(|stack| &stack.processes)
         .map(|process| process.command.as_str())
         .collect();
@@ -287,8 +287,8 @@ pub(crate) fn unmeasured(run: &Run) -> Option<Failure> {
     let skipped = |v: &record::Variant| v.skipped.is_some();
     let variants = || run.parts.iter().flat_map(|part| &part.variants);
     // With fewer than two runnable variants there is nothing to compare.
-    if let Some(variant) = variants().find(|v| skipped(v)).filter(|_| run.kind == RunKind::Compare)
-    {
+    let needs_all = matches!(run.kind, RunKind::Compare | RunKind::Capacity);
+    if let Some(variant) = variants().find(|v| skipped(v)).filter(|_| needs_all) {
         let error = variant.skipped.as_deref().unwrap_or_default();
         return Some(Failure::new(format!("{} could not be measured: {error}", variant.name)));
     }

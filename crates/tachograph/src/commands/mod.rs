@@ -2,6 +2,7 @@
 
 pub(crate) mod accuracy;
 pub(crate) mod agent;
+pub(crate) mod capacity;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod container;

@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use base::{Bytes, Nanos};
-use fixture::{Certificate, Config, Faults, HttpAnswer, ResponseBody, Server, Service, TlsConfig};
+use fixture::{
+    Certificate, Config, Faults, HttpAnswer, Queue, ResponseBody, Server, Service, TlsConfig,
+};
 use spec::Target;
 
 use crate::failure::{Failure, Outcome, Status};
@@ -85,6 +87,11 @@ fn faults(flags: &FixtureFlags) -> Faults {
         delay_every_by: time(flags.delay),
         burn: time(flags.burn),
         limit_per_s: flags.limit,
+        queue: flags.service.map(|service| Queue {
+            service,
+            workers: flags.workers,
+            exponential: flags.exponential,
+        }),
         slow_after: flags.slow_after,
         slow_by: time(flags.slow_by),
         ..Faults::default()

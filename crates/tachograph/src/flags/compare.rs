@@ -160,7 +160,7 @@ pub(crate) struct ScheduleFlags {
     pub(crate) no_wait: bool,
 }
 
-fn parse_layout(text: &str) -> Result<Layout, String> {
+pub(super) fn parse_layout(text: &str) -> Result<Layout, String> {
     match text {
         "split" => Ok(Layout::Split),
         "same" => Ok(Layout::Same),

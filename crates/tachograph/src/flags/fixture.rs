@@ -74,6 +74,15 @@ pub(crate) struct FixtureFlags {
     /// Serve at most this many requests per second (token bucket)
     #[arg(long, value_name = "RATE", value_parser = base::parse_rate, help_heading = "Faults")]
     pub(crate) limit: Option<f64>,
+    /// Serve requests one after another, each for this time, without using CPU time
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Queue")]
+    pub(crate) service: Option<Nanos>,
+    /// Serve this many requests at once
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "service", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Queue")]
+    pub(crate) workers: u32,
+    /// Draw service times from an exponential distribution with the mean --service
+    #[arg(long, requires = "service", help_heading = "Queue")]
+    pub(crate) exponential: bool,
     /// Delay every response by --slow-by after N requests
     #[arg(long, value_name = "N", help_heading = "Faults", requires = "slow_by")]
     pub(crate) slow_after: Option<u64>,

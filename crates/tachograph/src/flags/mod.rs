@@ -1,5 +1,6 @@
 //! The command line: options, defaults and the text of `--help`.
 
+pub(crate) mod capacity;
 pub(crate) mod compare;
 pub(crate) mod container;
 pub(crate) mod diff;
@@ -94,6 +95,9 @@ pub(crate) enum Command {
     /// Compare servers: start each command, load them in interleaved rounds
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::CompareFlags),
+    /// Find the highest rate at which a condition holds, such as a p99 of 50 ms, with an interval
+    #[command(after_help = capacity::EXAMPLES)]
+    Capacity(capacity::CapacityFlags),
     /// Compare two commits: check out and build both, and tell whether the later one is slower
     #[command(
         override_usage = "tachograph diff [OPTIONS] [BASE [HEAD]] COMMAND",

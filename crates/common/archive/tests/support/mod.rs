@@ -572,6 +572,75 @@ impl Draw {
                 part: d.one_of(&StreamPart::ALL),
                 ratio: d.ratio(),
             }),
+            capacity: self.some(Draw::capacity),
+        }
+    }
+
+    fn share(&mut self) -> f64 {
+        self.below(1_024) as f64 / 1_024.0
+    }
+
+    fn client_limit(&mut self) -> ClientLimit {
+        let share = self.share();
+        if self.flag() { ClientLimit::Busy { share } } else { ClientLimit::Late { share } }
+    }
+
+    fn capacity(&mut self) -> Capacity {
+        let condition = |d: &mut Draw| match d.below(3) {
+            0 => Condition::Latency { quantile: d.share(), limit: d.nanos() },
+            1 => Condition::Errors { share: d.share() },
+            _ => Condition::Cpu { share: d.share() },
+        };
+        let outcome = |d: &mut Draw| match d.below(5) {
+            0 => CapacityOutcome::Found {
+                per_s: d.ratio(),
+                by: d.below(3) as u32,
+                blocks: d.below(99) as u32,
+                anytime: d.flag(),
+            },
+            1 => CapacityOutcome::AtLeast { per_s: d.share() },
+            2 => CapacityOutcome::Nowhere { per_s: d.share() },
+            3 => CapacityOutcome::ClientLimited {
+                held_per_s: d.some(Draw::share),
+                per_s: d.share(),
+                limit: d.client_limit(),
+            },
+            _ => CapacityOutcome::Undecided {
+                held_per_s: d.some(Draw::share),
+                failed_per_s: d.some(Draw::share),
+            },
+        };
+        Capacity {
+            conditions: self.many(3, condition),
+            variants: self.many(3, |d| VariantCapacity {
+                variant: d.below(9) as u32,
+                outcome: outcome(d),
+                connections_busy: [d.below(9) as u32, d.below(9) as u32],
+            }),
+            trials: self.many(9, Draw::capacity_trial),
+        }
+    }
+
+    fn capacity_trial(&mut self) -> CapacityTrial {
+        CapacityTrial {
+            variant: self.below(9) as u32,
+            block: self.below(99) as u32,
+            round: self.below(99) as u32,
+            offered_per_s: self.share(),
+            lead_in: self.nanos(),
+            window: self.nanos(),
+            due: self.count(),
+            slow: self.some(Draw::count),
+            offered: self.count(),
+            failed: self.count(),
+            answered: self.count(),
+            cpu: self.some(Draw::share),
+            p50_ns: self.count(),
+            tail_ns: self.count(),
+            holds: self.flag(),
+            kept: self.flag(),
+            connections_busy: self.flag(),
+            client: self.some(Draw::client_limit),
         }
     }
 

@@ -162,6 +162,7 @@ impl<'a> PartReader<'_, 'a> {
             published: self.published(&name, &variants)?,
             changes: self.changes()?,
             from: self.from()?,
+            capacity: None,
             variants,
             name,
         };

@@ -1,0 +1,149 @@
+//! `tachograph capacity` with servers of known capacity.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Place, TACHOGRAPH, assert_valid, eventually, signal, turn, wait};
+
+fn fixture(flags: &str) -> String {
+    format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT {flags}")
+}
+
+/// A server that answers 200 requests per second, whatever is offered. With a limit that its queue
+/// exceeds only far above that rate, short trials would say more if nothing corrected them. A pause of
+/// the machine is shorter than the limit.
+#[test]
+fn the_interval_holds_the_rate_of_a_token_bucket() {
+    let _turn = turn();
+    let place = Place::new();
+    let command = fixture("--limit 200 --served-file $DIR/served");
+    let ended = place.run(&[
+        "capacity",
+        &command,
+        "--p99",
+        "500ms",
+        "--max-time",
+        "70s",
+        "-n",
+        "bucket",
+        "--json",
+        "--export-html",
+        "r.html",
+        "--export-markdown",
+        "r.md",
+        "--export-csv",
+        "r.csv",
+        "--served-by",
+        "counter_file=$DIR/served",
+    ]);
+    let json = ended.json();
+    assert_valid("capacity-1.json", &json);
+    let bucket = &json["variants"][0];
+    assert_eq!(bucket["outcome"], "found", "{bucket}");
+    let end = |name: &str| bucket["capacity_per_s"][name].as_f64().unwrap_or(f64::INFINITY);
+    assert!(end("low") <= 204.0 && 196.0 <= end("high"), "{bucket}");
+    // Every request of every trial is in the ledger.
+    let count = |of: &Value, name: &str| of[name].as_u64().unwrap();
+    let analysed = json["trials"].as_array().unwrap().iter().filter(|t| t["block"] != 0);
+    let offered: u64 = analysed.map(|trial| count(trial, "offered")).sum();
+    let ledger = &bucket["ledger"];
+    assert!(count(ledger, "offered") >= offered && offered > 0, "{ledger}");
+    assert_eq!(count(ledger, "sent"), count(ledger, "completed") + count(ledger, "failed"));
+    assert_eq!(ledger["series"], ledger["completed"]);
+    // The recorded run gives the same report.
+    let again = place.run(&["report", "last", "--json"]).json();
+    assert_eq!(again["variants"], json["variants"]);
+    assert_eq!(again["trials"], json["trials"]);
+    place.run(&["report", "last"]).prints("bucket: p99 ≤ 500 ms holds up to ");
+    place.run(&["list"]).prints("capacity of bucket");
+    for file in ["r.html", "r.md", "r.csv"] {
+        assert!(std::fs::metadata(place.path(file)).unwrap().len() > 100, "{file}");
+    }
+    assert!(place.leftovers().is_empty());
+}
+
+#[test]
+fn a_condition_that_always_or_never_holds_has_its_own_sentence() {
+    let place = Place::new();
+    let command = fixture("");
+    let always =
+        ["capacity", &command, "--max-errors", "50%", "--max-rate", "40", "--max-time", "20s"];
+    place
+        .run(&always)
+        .status(0)
+        .prints("at least 40.0 requests/s: errors ≤ 50% still holds at the highest");
+    let slow = fixture("--delay 50ms --delay-every 1");
+    let never = ["capacity", &slow, "--p99", "10ms", "--max-time", "60s", "--json"];
+    let json = place.run(&never).json();
+    // On a machine that is too slow for the lowest rate, the time ends first.
+    let outcome = json["variants"][0]["outcome"].as_str().unwrap().to_owned();
+    assert!(["nowhere", "undecided"].contains(&outcome.as_str()), "{json}");
+    assert_eq!(json["variants"][0]["capacity_per_s"], Value::Null);
+}
+
+#[test]
+fn ctrl_c_ends_a_search_and_reports_what_is_there() {
+    let place = Place::new();
+    let (one, other) = (fixture("--limit 300"), fixture("--limit 330"));
+    let mut command = place.command(&[
+        "capacity",
+        &one,
+        &other,
+        "-n",
+        "one",
+        "-n",
+        "other",
+        "--p99",
+        "1s",
+        "--max-time",
+        "5m",
+        "--json",
+    ]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("the first, rough search on record", || place.rows("trial") > 0);
+    signal(child.id(), Signal::INT);
+    let ended = wait(child, Duration::from_secs(60));
+    ended.status(2);
+    let json: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_valid("capacity-1.json", &json);
+    assert_eq!(json["state"], "interrupted");
+    assert_eq!(json["variants"][0]["outcome"], "undecided");
+    assert!(!json["trials"].as_array().unwrap().is_empty());
+    eventually("nothing is left", || place.leftovers().is_empty());
+}
+
+#[test]
+fn wrong_conditions_are_refused_with_what_to_do() {
+    let place = Place::new();
+    let server = fixture("");
+    let refused = |further: &[&str]| {
+        let mut args = vec!["capacity", &server];
+        args.extend(further);
+        place.run(&args).status(2).err.clone()
+    };
+    let says = |further: &[&str], texts: &[&str]| {
+        let err = refused(further);
+        for text in texts {
+            assert!(err.contains(text), "{text} is missing: {err}");
+        }
+    };
+    says(&[], &["no condition: at which rate", "add --p99 50ms, --max-errors 0.1% or --cpu 80%"]);
+    says(&["--p99", "0s"], &["no request takes less than 0s"]);
+    says(&["--p99", "20s"], &["the limit of 20.0 s is not below the timeout of 10.0 s"]);
+    says(&["--max-errors", "200%"], &["--max-errors is a share between 0% and 100%"]);
+    says(&["--cpu", "0"], &["--cpu is a share between 0% and 100%"]);
+    says(&["--quantile", "0.9"], &["--latency"]);
+    place
+        .run(&["capacity", "no-such-server --port $PORT", "--p99", "50ms"])
+        .status(2)
+        .says("no-such-server")
+        .says("could not be measured");
+    place
+        .run(&["capacity", "http://127.0.0.1:1/", "--cpu", "50%"])
+        .status(2)
+        .says("the CPU time of a server that already runs is not known");
+    assert!(place.leftovers().is_empty());
+}
