@@ -51,7 +51,8 @@ impl KindSum {
 /// The table of a part's kinds of request; `None` if there is one kind only.
 pub(crate) fn table(part: &Part) -> Option<MeansTable> {
     let kinds = &part.load.kinds;
-    if kinds.is_empty() {
+    // Times at many rates together say nothing.
+    if kinds.is_empty() || part.capacity.is_some() {
         return None;
     }
     let measured = |v: &usize| part.variants[*v].skipped.is_none();

@@ -35,7 +35,7 @@ fn events_per_s(streams: &[(&Trial, &StreamTimes)]) -> f64 {
 
 /// The table of a part; `None` if events were not counted.
 pub(crate) fn table(part: &Part) -> Option<MeansTable> {
-    if !part.load.events {
+    if !part.load.events || part.capacity.is_some() {
         return None;
     }
     let variants: Vec<usize> =
