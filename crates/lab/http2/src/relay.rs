@@ -392,7 +392,7 @@ impl Handler for FrameRelay<'_> {
     fn received(&mut self, below: &mut dyn Wire, c: usize, bytes: &[u8], _closing: bool) {
         let connection = &mut self.layer.connections[c];
         connection.is_corked = true;
-        let (generation, had_settings) = (connection.generation, connection.has_settings);
+        let generation = connection.generation;
         if self.process(below, c, bytes).is_ok() {
             return self.uncork(below, c, generation);
         }
@@ -400,12 +400,13 @@ impl Handler for FrameRelay<'_> {
             return;
         }
         let connection = &mut self.layer.connections[c];
+        let has_settings = connection.has_settings;
         frame::write_goaway(&mut connection.outgoing, 0, error::PROTOCOL_ERROR);
         connection.is_corked = false;
         // It is closed either way.
         let _ = StreamWire { below, layer: self.layer }.flush(c);
         below.close(c);
-        let failure = if had_settings { Http2Failure::Broken } else { Http2Failure::NotHttp2 };
+        let failure = if has_settings { Http2Failure::Broken } else { Http2Failure::NotHttp2 };
         self.end(below, c, Ending::Failed(Failure::Http2(failure)));
     }
 
