@@ -266,7 +266,7 @@ impl Reasons {
                 kind::PRIORITY => {
                     // RFC 9113, 6.3.
                     reasons.overdone |= payload.len() != 5;
-                    reasons.dependency(header, payload);
+                    reasons.dependency(header, payload, requests);
                 }
                 kind::WINDOW_UPDATE => {
                     // RFC 9113, 6.9.
@@ -284,7 +284,7 @@ impl Reasons {
                     ended.insert(header.stream);
                 }
                 kind::HEADERS => {
-                    reasons.dependency(header, payload);
+                    reasons.dependency(header, payload, requests);
                     headers.add(header, payload, &mut reasons);
                 }
                 kind::CONTINUATION => headers.add(header, payload, &mut reasons),
@@ -295,15 +295,20 @@ impl Reasons {
         reasons
     }
 
-    fn dependency(&mut self, header: FrameHeader, payload: &[u8]) {
+    fn dependency(&mut self, header: FrameHeader, payload: &[u8], requests: usize) {
         let has_padding = header.kind == kind::HEADERS && header.has(flag::PADDED);
-        let at = usize::from(has_padding);
-        if payload.get(at..).and_then(frame::number).map(|on| on & 0x7fff_ffff)
-            == Some(header.stream)
-        {
+        let on = payload.get(usize::from(has_padding)..).and_then(frame::number);
+        if on.map(|on| on & 0x7fff_ffff) == Some(header.stream) {
             self.reset.insert(header.stream);
+            // It does not read the headers, on which those of other streams may depend.
+            self.overdone |= header.kind == kind::HEADERS;
+            self.answers_nothing |= !was_begun(header.stream, requests);
         }
     }
+}
+
+fn was_begun(stream: u32, requests: usize) -> bool {
+    stream % 2 == 1 && stream < 2 * requests as u32
 }
 
 /// The headers of a connection.
@@ -354,8 +359,7 @@ impl Headers {
         }
         // It ends the stream at once, and does not expect the rest of its headers.
         reasons.overdone |= is_malformed && header.kind == kind::CONTINUATION;
-        let was_begun = header.stream % 2 == 1 && header.stream < 2 * self.requests as u32;
-        reasons.answers_nothing |= is_malformed && !was_begun;
+        reasons.answers_nothing |= is_malformed && !was_begun(header.stream, self.requests);
         if is_response {
             self.responded.insert(header.stream);
         }

@@ -211,6 +211,11 @@ impl Connection {
         self.abandoned.insert(stream);
     }
 
+    /// The server has reset a stream too, and sends no more of it.
+    pub(crate) fn forget(&mut self, stream: u32) {
+        self.abandoned.remove(&stream);
+    }
+
     /// Whether a frame of a stream that is not in progress was on its way when this side reset it.
     pub(crate) fn was_abandoned(&mut self, header: FrameHeader) -> bool {
         match header.has(flag::END_STREAM) {

@@ -151,7 +151,10 @@ impl FrameRelay<'_> {
                 let failure = Http2Failure::Reset(number()?);
                 match self.layer.slot_of(c, header.stream) {
                     Some(slot) => self.fail(below, slot, failure),
-                    None => return self.was_begun(c, header.stream),
+                    None => {
+                        self.layer.connections[c].forget(header.stream);
+                        return self.was_begun(c, header.stream);
+                    }
                 }
             }
             kind::PRIORITY if payload.len() != 5 => {

@@ -1,7 +1,8 @@
-//! h2load: a closed loop, by number or by time, or at a rate for each connection.
+//! h2load: a closed loop, by number or by time, or at a rate for each connection; it verifies no
+//! certificates.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, SOCKET, Work};
+use crate::tools::load::{CONNECTIONS, Load, SHARED, SOCKET, Work};
 use crate::tools::report::{Latency, Report, ToolOutput, failures, millis, numbers};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -24,7 +25,11 @@ fn arguments(load: &Load) -> Option<String> {
     };
     let through = if load.unix { format!(" -B unix:{SOCKET}") } else { String::new() };
     let (timeout, url) = (load.timeout_s, load.url());
-    Some(format!("--h1 -t1 -c{CONNECTIONS} -N {timeout} {work}{through} {url}"))
+    let shape = match (load.protocol.is_http2(), SHARED) {
+        (false, _) => format!("--h1 -t1 -c{CONNECTIONS}"),
+        (true, (connections, streams)) => format!("-t1 -c{connections} -m{streams}"),
+    };
+    Some(format!("{shape} -N {timeout} {work}{through} {url}"))
 }
 
 fn read(printed: &ToolOutput) -> Option<Report> {

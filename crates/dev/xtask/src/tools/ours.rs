@@ -1,7 +1,7 @@
 //! `tachograph load`: a closed loop or a constant rate, by number or by time.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, OUT, SOCKET, Work};
+use crate::tools::load::{CONNECTIONS, Load, OUT, SHARED, SOCKET, Work};
 use crate::tools::report::{Latency, Report, ToolOutput};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -18,18 +18,23 @@ pub(crate) const TOOL: Tool = Tool {
 
 /// An open loop opens the connections that it needs.
 fn arguments(load: &Load) -> Option<String> {
-    let work = match load.work {
-        Work::Number { requests, .. } => {
-            format!("--connections {CONNECTIONS} --requests {requests}")
+    let shape = match (load.protocol.is_http2(), SHARED) {
+        (false, _) => format!("--connections {CONNECTIONS}"),
+        (true, (connections, streams)) => {
+            format!("--http2 --connections {connections} --streams {streams}")
         }
-        Work::Closed { seconds } => format!("--connections {CONNECTIONS} --duration {seconds}s"),
+    };
+    let work = match load.work {
+        Work::Number { requests, .. } => format!("{shape} --requests {requests}"),
+        Work::Closed { seconds } => format!("{shape} --duration {seconds}s"),
         Work::Rate { per_s, seconds } => {
             format!("--rate {per_s} --arrivals uniform --duration {seconds}s")
         }
     };
     let through = if load.unix { format!(" --unix-socket {SOCKET}") } else { String::new() };
     let (timeout, url) = (load.timeout_s, load.url());
-    Some(format!("load {work} --timeout {timeout}s --export-json {OUT}{through} {url}"))
+    let insecure = load.protocol.with_tls(" --insecure");
+    Some(format!("load {work}{insecure} --timeout {timeout}s --export-json {OUT}{through} {url}"))
 }
 
 fn read(printed: &ToolOutput) -> Option<Report> {

@@ -36,6 +36,7 @@ pub(super) fn page(results: &Results) -> String {
         }
     }
     out.push_str(&faults(results));
+    PROTOCOLS.iter().for_each(|section| out.push_str(&section.page(results)));
     out.push_str(&comparing::section(results));
     let _ = write!(out, "\n## Tools\n\n{}", tables::tools(results));
     out.push_str(FORTIO);
@@ -142,6 +143,102 @@ fn faults(results: &Results) -> String {
     )
 }
 
+/// The servers of a protocol.
+struct ProtocolSection {
+    title: &'static str,
+    text: &'static str,
+    /// Scenarios whose counts are shown, and those whose faults are.
+    counts: &'static [&'static str],
+    faults: &'static [&'static str],
+    notes: &'static str,
+}
+
+const PROTOCOLS: [ProtocolSection; 3] = [
+    ProtocolSection {
+        title: "HTTPS",
+        text: HTTPS,
+        counts: &[
+            "https-counts",
+            "https-close-announced",
+            "https-close-silent",
+            "https-close-unnoticed",
+        ],
+        faults: &[
+            "https-status-500",
+            "https-wrong-body",
+            "https-truncated",
+            "https-cut-off",
+            "https-reset",
+            "https-no-response",
+        ],
+        notes: HTTPS_NOTES,
+    },
+    ProtocolSection {
+        title: "HTTP/2 without TLS",
+        text: H2C,
+        counts: &["h2c-counts", "h2c-goaway", "h2c-close-silent"],
+        faults: &["h2c-status-500", "h2c-wrong-body", "h2c-length", "h2c-reset", "h2c-trailers"],
+        notes: H2C_NOTES,
+    },
+    ProtocolSection {
+        title: "HTTP/2 with TLS",
+        text: H2,
+        counts: &["h2-counts", "h2-goaway", "h2-close-silent"],
+        faults: &["h2-status-500", "h2-wrong-body", "h2-length", "h2-reset", "h2-trailers"],
+        notes: H2_NOTES,
+    },
+];
+
+impl ProtocolSection {
+    fn page(&self, results: &Results) -> String {
+        let counts = columns(results, self.counts);
+        let faults = columns(results, self.faults);
+        if counts.is_empty() && faults.is_empty() {
+            return String::new();
+        }
+        let servers = servers(&[self.counts, self.faults].concat());
+        let mut out = format!("\n## {}\n\n{}\n{servers}", self.title, self.text);
+        for (title, measured) in counts {
+            let _ = write!(out, "\n**{title}**\n\n{}", tables::counts(measured));
+        }
+        if !faults.is_empty() {
+            let _ = write!(
+                out,
+                "\nFailures that the tool reports, of those that happened; one response in 100 is at \
+                 fault:\n\n{}\n<details><summary>The tools' own words for these failures (first \
+                 round)</summary>\n\n{}\n</details>\n",
+                tables::faults(&faults),
+                tables::words(&faults),
+            );
+        }
+        if !self.notes.is_empty() {
+            let _ = write!(out, "\n{}", self.notes);
+        }
+        out
+    }
+}
+
+const HTTPS: &str = "\
+The same servers with TLS 1.3. No tool verifies the certificate, which the server signs itself. 2,000 \
+requests unless the table says otherwise; wrk runs for 1 s.
+";
+
+const HTTPS_NOTES: &str = "";
+
+const H2C: &str = "\
+Two connections of five streams (`-c2 -m5` of h2load); fortio and vegeta share connections as Go's client \
+does. wrk and ab do not speak HTTP/2, hey and k6 only with TLS. 2,000 requests unless the table says \
+otherwise.
+";
+
+const H2C_NOTES: &str = "";
+
+const H2: &str = "\
+The same servers with TLS, where the protocol is chosen by ALPN.
+";
+
+const H2_NOTES: &str = "";
+
 fn columns<'r>(results: &'r Results, ids: &[&str]) -> Vec<(&'static str, &'r ScenarioResults)> {
     let scenarios = ids.iter().filter_map(|id| Scenario::named(id));
     scenarios
@@ -229,6 +326,7 @@ fn commands(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::load::Protocol;
     use crate::truth::results::{MissingTool, Run, Truth};
 
     #[test]
@@ -267,9 +365,22 @@ mod tests {
         for scenario in &SCENARIOS {
             assert!(page.contains(&format!("({})</summary>", scenario.id)), "{}", scenario.id);
         }
+        // Every scenario of a protocol has its section.
+        let shown = PROTOCOLS.iter().map(|one| one.counts.len() + one.faults.len());
+        let of_protocols = SCENARIOS.iter().filter(|one| one.protocol != Protocol::Http);
+        assert_eq!(shown.sum::<usize>(), of_protocols.count());
         assert!(page.contains("- delay, stall, counts-time, counts-number, status-500,"));
-        assert!(page.contains(", unix: beside a build\n"));
-        for heading in ["A constant delay", "A stall", "Counts", "Faults", "Closed connections"] {
+        assert!(page.contains(", unix, https-counts, ") && page.contains(": beside a build\n"));
+        for heading in [
+            "A constant delay",
+            "A stall",
+            "Counts",
+            "Faults",
+            "Closed connections",
+            "HTTPS",
+            "HTTP/2 without TLS",
+            "HTTP/2 with TLS",
+        ] {
             assert!(page.contains(&format!("\n## {heading}\n")), "{heading}");
         }
         assert!(
