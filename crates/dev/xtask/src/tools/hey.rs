@@ -24,8 +24,11 @@ fn arguments(load: &Load) -> Option<String> {
         Work::Rate { per_s, seconds } => format!("-z {seconds}s -q {}", per_s / CONNECTIONS),
     };
     let version = if load.protocol == Protocol::H2 { " -h2" } else { "" };
-    (!load.unix && load.protocol != Protocol::H2c)
-        .then(|| format!("-c {CONNECTIONS}{version} -t {} {work} {}", load.timeout_s, load.url()))
+    // It names the host with its port to TLS (SNI), which rustls refuses.
+    let host = load.protocol.with_tls(" -host localhost");
+    (!load.unix && load.protocol != Protocol::H2c).then(|| {
+        format!("-c {CONNECTIONS}{version}{host} -t {} {work} {}", load.timeout_s, load.url())
+    })
 }
 
 fn read(printed: &ToolOutput) -> Option<Report> {

@@ -133,7 +133,7 @@ mod tests {
                 "wrk:  | – | –",
                 "ab:  | – | –",
                 "h2load:  | -c2 -m5 | -c2 -m5",
-                "hey:  | – | -h2",
+                "hey: -host localhost | – | -h2 -host localhost",
                 "oha: --insecure | --http2 2 -p 5 | --http2 2 -p 5 --insecure",
                 "vegeta: -insecure -http2=false | -h2c | -insecure",
                 "k6:  | – | ",
