@@ -47,6 +47,7 @@ fn read(printed: &ToolOutput) -> Option<Report> {
         failures: printed.counts("/errors"),
         unfinished: ledger("in_flight")?,
         warmup: printed.count("/warm_up/sent").unwrap_or(0),
+        warmup_failed: printed.count("/warm_up/failed").unwrap_or(0),
         latency: Latency {
             mean: millis("mean"),
             p50: millis("p50"),
@@ -83,11 +84,11 @@ mod tests {
     #[test]
     fn its_report_is_read() {
         let json = r#"{"ledger":{"completed":1980,"failed":20,"in_flight":1,"sent":2001},
-            "warm_up":{"sent":3},"errors":{"closed before a response":20},
+            "warm_up":{"sent":30,"failed":1},"errors":{"closed before a response":20},
             "latency_ns":{"max":338431,"mean":134768,"p50":122175,"p99":215935,"p99_9":336895}}"#;
         let report = tests::read(&TOOL, "", json);
         assert_eq!((report.total, report.failed, report.unfinished), (2000, 20, 1));
-        assert_eq!(report.warmup, 3);
+        assert_eq!((report.warmup, report.warmup_failed), (30, 1));
         assert_eq!(report.failures["closed before a response"], 20);
         let Latency { mean, p50, p99, p99_9, max } = report.latency;
         assert_eq!(
