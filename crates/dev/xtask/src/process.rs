@@ -276,6 +276,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_peak_of_memory_is_that_of_the_process() {
+        let block = std::hint::black_box(vec![1u8; 64 << 20]);
+        assert!(peak_memory(std::process::id()).unwrap() >= block.len() as u64);
+        assert_eq!(peak_memory(u32::MAX), None);
+    }
+
+    #[test]
     fn a_command_is_waited_for_and_one_that_fails_says_why() {
         assert_eq!(output(Command::new("echo").arg("yes")), Ok("yes\n".to_owned()));
         let failed = output(Command::new("sh").args(["-c", "echo no >&2; exit 3"]));

@@ -251,6 +251,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_floor_counts_what_the_server_does() {
+        let listen = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: 0 };
+        let config = fixture::Config::new(listen, fixture::Service::hello());
+        let server = fixture::spawn(config).unwrap();
+        let (completed, _) = floor(server.endpoint(), 8, Duration::from_millis(50)).unwrap();
+        // Besides the first, those that were on their way at the end.
+        let served = server.stop().unwrap();
+        assert!((completed + 1..=completed + 9).contains(&served), "{completed} {served}");
+    }
+
+    #[test]
     fn an_answer_ends_where_its_length_says() {
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nHello World!";
         assert_eq!(whole_length(answer), Some(answer.len()));
