@@ -198,7 +198,7 @@ impl ProtocolSection {
         }
         let servers = servers(&[self.counts, self.faults].concat());
         let mut out = format!("\n## {}\n\n{}\n{servers}", self.title, self.text);
-        for (title, measured) in counts {
+        for (title, measured) in &counts {
             let _ = write!(out, "\n**{title}**\n\n{}", tables::counts(measured));
         }
         if !faults.is_empty() {
@@ -206,9 +206,11 @@ impl ProtocolSection {
                 out,
                 "\nFailures that the tool reports, of those that happened; one response in 100 is at \
                  fault:\n\n{}\n<details><summary>The tools' own words for these failures (first \
-                 round)</summary>\n\n{}\n</details>\n",
+                 round)</summary>\n\n{}\n</details>\n\n<details><summary>Requests received by the \
+                 server (first round)</summary>\n\n{}\n</details>\n",
                 tables::faults(&faults),
                 tables::words(&faults),
+                tables::server(&[counts, faults].concat()),
             );
         }
         if !self.notes.is_empty() {
@@ -223,21 +225,46 @@ The same servers with TLS 1.3. No tool verifies the certificate, which the serve
 requests unless the table says otherwise; wrk runs for 1 s.
 ";
 
-const HTTPS_NOTES: &str = "";
-
-const H2C: &str = "\
-Two connections of five streams (`-c2 -m5` of h2load); fortio and vegeta share connections as Go's client \
-does. wrk and ab do not speak HTTP/2, hey and k6 only with TLS. 2,000 requests unless the table says \
-otherwise.
+const HTTPS_NOTES: &str = "\
+- ab prints no report if the server resets a connection, and in most rounds none if it closes one \
+without `Connection: close`; it waits for the response until its timeout.
+- A truncated body is found by its length, with `close_notify` and without it. hey and fortio do not \
+report it.
+- hey, vegeta, k6 and fortio send a request again, and h2load does not replace a connection, as without \
+TLS.
+- hey has `-host` because it otherwise names the address and its port to the server (SNI), which rustls \
+refuses.
+- Of tachograph, the table has the failures of the load and of the requests before it, which it reports \
+apart.
 ";
 
-const H2C_NOTES: &str = "";
+const H2C: &str = "\
+Two connections of five streams (`-c2 -m5` of h2load) for h2load, oha and tachograph; the others decide \
+themselves how many connections they open. wrk and ab do not speak HTTP/2, hey and k6 only with TLS. \
+2,000 requests unless the table says otherwise.
+";
+
+const H2C_NOTES: &str = "\
+- After a GOAWAY, tachograph reports the requests that were on their way as `not processed before GOAWAY`, \
+and oha as failed: the server did not process them. vegeta sends them again, which HTTP/2 allows \
+(RFC 9113, section 8.7). fortio has one request at a time on each connection, so none is on its way. \
+h2load opens no new connection, and reports the requests that were left as failed, though it never sent \
+them.
+- A malformed response is one failure for h2load and tachograph. vegeta ends the connection, and fails \
+the requests beside it too. oha accepts the response; fortio reports neither it nor bodies that are too \
+short or end in a reset.
+";
 
 const H2: &str = "\
 The same servers with TLS, where the protocol is chosen by ALPN.
 ";
 
-const H2_NOTES: &str = "";
+const H2_NOTES: &str = "\
+- hey and vegeta send again what a GOAWAY leaves undone. k6 and fortio have one request at a time on \
+each connection.
+- hey does not report errors while it reads a body, as with HTTP/1.1; a malformed response fails its \
+requests on the same connection, as vegeta's.
+";
 
 fn columns<'r>(results: &'r Results, ids: &[&str]) -> Vec<(&'static str, &'r ScenarioResults)> {
     let scenarios = ids.iter().filter_map(|id| Scenario::named(id));
