@@ -52,6 +52,11 @@ impl Bench {
         })
     }
 
+    /// Whether somebody wants it to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.rounds.stop.load(Ordering::Relaxed)
+    }
+
     /// Measures one line in all its rounds.
     pub(super) fn measure(&self, line: &Line) -> Result<LineResults, String> {
         let (mut here, mut skipped) = (Vec::new(), Vec::new());
