@@ -1,6 +1,6 @@
 //! The frames of connections, as events of their streams.
 
-use netio::{Connect, Ending, Failure, Handler, Handshake, Http2Failure, Wire};
+use netio::{Connect, Ending, Failure, Handler, Handshake, Http2Failure, TlsFailure, Wire};
 
 use crate::connection::{Phase, STREAM_MAX, UnfinishedHeaders};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, WINDOW_MAX, error, flag, kind};
@@ -48,7 +48,11 @@ impl FrameRelay<'_> {
                 Ending::Failed(Failure::ClosedByPeer) if !never_sent => {
                     Ending::Failed(Failure::Reset)
                 }
-                Ending::Closed if queued.contains(&slot) => Ending::Failed(Failure::ClosedByPeer),
+                Ending::Closed | Ending::Failed(Failure::Tls(TlsFailure::Unannounced))
+                    if queued.contains(&slot) =>
+                {
+                    Ending::Failed(Failure::ClosedByPeer)
+                }
                 ending => ending,
             };
             self.above.ended(&mut StreamWire { below, layer: self.layer }, slot, ending);

@@ -252,3 +252,23 @@ fn a_close_without_an_announcement_is_counted_as_one_with_it() {
         }
     }
 }
+
+#[test]
+fn a_response_that_ends_with_the_connection_needs_the_announcement() {
+    use fixture::{Framing, HttpAnswer};
+    for on in [On::Tls, On::TlsUnix] {
+        for close_tls_silently in [false, true] {
+            let shape = HttpAnswer { framing: Framing::UntilClose, ..HttpAnswer::default() };
+            let faults = Faults { close_tls_silently, ..Faults::default() };
+            let rig = rig(on, Service::Http(shape), faults);
+            let seen = rig.open().unwrap().run(&requests(50)).unwrap();
+            assert_laws(&seen);
+            let expected = match close_tls_silently {
+                true => [("closed without close_notify".to_owned(), 50)].into(),
+                false => ledger::Errors::new(),
+            };
+            assert_eq!(seen.errors, expected, "{on:?}");
+            assert_eq!(rig.fixture.stop().unwrap(), 50);
+        }
+    }
+}
