@@ -18,17 +18,17 @@ pub(crate) const TOOL: Tool = Tool {
 };
 
 fn arguments(load: &Load) -> Option<String> {
+    let (connections, shape) = match (load.protocol.is_http2(), SHARED) {
+        (false, _) => (CONNECTIONS, format!("--h1 -t1 -c{CONNECTIONS}")),
+        (true, (connections, streams)) => (connections, format!("-t1 -c{connections} -m{streams}")),
+    };
     let work = match load.work {
         Work::Number { requests, .. } => format!("-n {requests}"),
         Work::Closed { seconds } => format!("-D {seconds}"),
-        Work::Rate { per_s, seconds } => format!("-D {seconds} --rps {}", per_s / CONNECTIONS),
+        Work::Rate { per_s, seconds } => format!("-D {seconds} --rps {}", per_s / connections),
     };
     let through = if load.unix { format!(" -B unix:{SOCKET}") } else { String::new() };
     let (timeout, url) = (load.timeout_s, load.url());
-    let shape = match (load.protocol.is_http2(), SHARED) {
-        (false, _) => format!("--h1 -t1 -c{CONNECTIONS}"),
-        (true, (connections, streams)) => format!("-t1 -c{connections} -m{streams}"),
-    };
     Some(format!("{shape} -N {timeout} {work}{through} {url}"))
 }
 

@@ -138,7 +138,7 @@ mod tests {
                 "vegeta: -insecure -http2=false | -h2c | -insecure",
                 "k6:  | – | ",
                 "fortio: -https-insecure | -h2 -stdclient | -https-insecure -h2 -stdclient",
-                "tachograph: --insecure | --http2 2 --streams 5 | --http2 2 --streams 5 --insecure",
+                "tachograph: --insecure | --http2 --streams 5 2 | --http2 --streams 5 2 --insecure",
             ]
         );
     }

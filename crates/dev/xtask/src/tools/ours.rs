@@ -18,17 +18,19 @@ pub(crate) const TOOL: Tool = Tool {
 
 /// An open loop opens the connections that it needs.
 fn arguments(load: &Load) -> Option<String> {
-    let shape = match (load.protocol.is_http2(), SHARED) {
-        (false, _) => format!("--connections {CONNECTIONS}"),
-        (true, (connections, streams)) => {
-            format!("--http2 --connections {connections} --streams {streams}")
-        }
+    let (connections, version) = match (load.protocol.is_http2(), SHARED) {
+        (false, _) => (CONNECTIONS, String::new()),
+        (true, (connections, streams)) => (connections, format!("--http2 --streams {streams} ")),
     };
     let work = match load.work {
-        Work::Number { requests, .. } => format!("{shape} --requests {requests}"),
-        Work::Closed { seconds } => format!("{shape} --duration {seconds}s"),
+        Work::Number { requests, .. } => {
+            format!("{version}--connections {connections} --requests {requests}")
+        }
+        Work::Closed { seconds } => {
+            format!("{version}--connections {connections} --duration {seconds}s")
+        }
         Work::Rate { per_s, seconds } => {
-            format!("--rate {per_s} --arrivals uniform --duration {seconds}s")
+            format!("{version}--rate {per_s} --arrivals uniform --duration {seconds}s")
         }
     };
     let through = if load.unix { format!(" --unix-socket {SOCKET}") } else { String::new() };

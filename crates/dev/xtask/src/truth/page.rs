@@ -18,7 +18,7 @@ const CLOSES: [&str; 2] = ["close-announced", "close-silent"];
 pub(super) fn page(results: &Results) -> String {
     let mut out = head();
     for (id, title, text, table) in [
-        ("delay", "A constant delay", DELAY, tables::delay as fn(&ScenarioResults) -> String),
+        ("delay", "A constant delay", DELAY, tables::delay as Table),
         ("stall", "A stall", STALL, tables::stall),
     ] {
         if let Some(measured) = results.scenarios.get(id) {
@@ -143,10 +143,14 @@ fn faults(results: &Results) -> String {
     )
 }
 
+type Table = fn(&ScenarioResults) -> String;
+
 /// The servers of a protocol.
 struct ProtocolSection {
     title: &'static str,
     text: &'static str,
+    /// Scenarios whose latencies are shown, and how.
+    latencies: &'static [(&'static str, Table)],
     /// Scenarios whose counts are shown, and those whose faults are.
     counts: &'static [&'static str],
     faults: &'static [&'static str],
@@ -157,6 +161,7 @@ const PROTOCOLS: [ProtocolSection; 3] = [
     ProtocolSection {
         title: "HTTPS",
         text: HTTPS,
+        latencies: &[("https-delay", tables::delay), ("https-stall", tables::stall)],
         counts: &[
             "https-counts",
             "https-close-announced",
@@ -176,6 +181,7 @@ const PROTOCOLS: [ProtocolSection; 3] = [
     ProtocolSection {
         title: "HTTP/2 without TLS",
         text: H2C,
+        latencies: &[("h2c-delay", tables::delay)],
         counts: &["h2c-counts", "h2c-goaway", "h2c-close-silent"],
         faults: &["h2c-status-500", "h2c-wrong-body", "h2c-length", "h2c-reset", "h2c-trailers"],
         notes: H2C_NOTES,
@@ -183,6 +189,7 @@ const PROTOCOLS: [ProtocolSection; 3] = [
     ProtocolSection {
         title: "HTTP/2 with TLS",
         text: H2,
+        latencies: &[("h2-delay", tables::delay), ("h2-stall", tables::stall)],
         counts: &["h2-counts", "h2-goaway", "h2-close-silent"],
         faults: &["h2-status-500", "h2-wrong-body", "h2-length", "h2-reset", "h2-trailers"],
         notes: H2_NOTES,
@@ -196,8 +203,14 @@ impl ProtocolSection {
         if counts.is_empty() && faults.is_empty() {
             return String::new();
         }
-        let servers = servers(&[self.counts, self.faults].concat());
+        let latencies: Vec<&str> = self.latencies.iter().map(|(id, _)| *id).collect();
+        let servers = servers(&[latencies.as_slice(), self.counts, self.faults].concat());
         let mut out = format!("\n## {}\n\n{}\n{servers}", self.title, self.text);
+        for (id, table) in self.latencies {
+            for (title, measured) in columns(results, &[id]) {
+                let _ = write!(out, "\n**{title}**\n\n{}", table(measured));
+            }
+        }
         for (title, measured) in &counts {
             let _ = write!(out, "\n**{title}**\n\n{}", tables::counts(measured));
         }
@@ -393,11 +406,12 @@ mod tests {
             assert!(page.contains(&format!("({})</summary>", scenario.id)), "{}", scenario.id);
         }
         // Every scenario of a protocol has its section.
-        let shown = PROTOCOLS.iter().map(|one| one.counts.len() + one.faults.len());
+        let shown =
+            PROTOCOLS.iter().map(|one| one.latencies.len() + one.counts.len() + one.faults.len());
         let of_protocols = SCENARIOS.iter().filter(|one| one.protocol != Protocol::Http);
         assert_eq!(shown.sum::<usize>(), of_protocols.count());
         assert!(page.contains("- delay, stall, counts-time, counts-number, status-500,"));
-        assert!(page.contains(", unix, https-counts, ") && page.contains(": beside a build\n"));
+        assert!(page.contains(", unix, https-delay, ") && page.contains(": beside a build\n"));
         for heading in [
             "A constant delay",
             "A stall",

@@ -47,19 +47,9 @@ const MANY: Work = Work::Number { requests: 20_000, or_seconds: 1 };
 const FEW: Work = Work::Number { requests: 2000, or_seconds: 1 };
 
 /// All scenarios, in the order of the page.
-pub(super) static SCENARIOS: [Scenario; 39] = [
-    Scenario {
-        server: "holds every response for 5 ms by a timer",
-        work: Work::Closed { seconds: 3 },
-        faults: || Faults { delay: DELAY, ..Faults::default() },
-        ..scenario("delay", "constant delay")
-    },
-    Scenario {
-        server: "holds every response for 5 ms, and sends nothing from 2 to 3 s and from 7 to 8 s after the first request",
-        work: Work::Rate { per_s: STALL_LOAD.0, seconds: STALL_LOAD.1 },
-        faults: || Faults { delay: DELAY, freeze: Some(FREEZE), ..Faults::default() },
-        ..scenario("stall", "stall")
-    },
+pub(super) static SCENARIOS: [Scenario; 44] = [
+    DELAYED,
+    STALLING,
     Scenario {
         server: "responds at once",
         work: Work::Closed { seconds: 2 },
@@ -88,6 +78,8 @@ pub(super) static SCENARIOS: [Scenario; 39] = [
     CLOSE_ANNOUNCED,
     CLOSE_SILENT,
     Scenario { unix: true, ..scenario("unix", "Unix socket") },
+    https("https-delay", DELAYED),
+    https("https-stall", STALLING),
     Scenario { work: MANY, ..https("https-counts", scenario("", "20,000 requests")) },
     https("https-close-announced", CLOSE_ANNOUNCED),
     https(
@@ -126,6 +118,7 @@ pub(super) static SCENARIOS: [Scenario; 39] = [
     ),
     https("https-reset", CUT),
     https("https-no-response", NO_RESPONSE),
+    h2c("h2c-delay", DELAYED),
     h2c("h2c-counts", MANY_BY_HTTP2),
     h2c("h2c-goaway", GOAWAY),
     h2c("h2c-close-silent", CLOSE_SILENT),
@@ -134,6 +127,8 @@ pub(super) static SCENARIOS: [Scenario; 39] = [
     h2c("h2c-length", WRONG_LENGTH),
     h2c("h2c-reset", STREAM_CUT),
     h2c("h2c-trailers", WRONG_TRAILERS),
+    h2("h2-delay", DELAYED),
+    h2("h2-stall", STALLING),
     h2("h2-counts", MANY_BY_HTTP2),
     h2("h2-goaway", GOAWAY),
     h2("h2-close-silent", CLOSE_SILENT),
@@ -143,6 +138,20 @@ pub(super) static SCENARIOS: [Scenario; 39] = [
     h2("h2-reset", STREAM_CUT),
     h2("h2-trailers", WRONG_TRAILERS),
 ];
+
+const DELAYED: Scenario = Scenario {
+    server: "holds every response for 5 ms by a timer",
+    work: Work::Closed { seconds: 3 },
+    faults: || Faults { delay: DELAY, ..Faults::default() },
+    ..scenario("delay", "constant delay")
+};
+
+const STALLING: Scenario = Scenario {
+    server: "holds every response for 5 ms, and sends nothing from 2 to 3 s and from 7 to 8 s after the first request",
+    work: Work::Rate { per_s: STALL_LOAD.0, seconds: STALL_LOAD.1 },
+    faults: || Faults { delay: DELAY, freeze: Some(FREEZE), ..Faults::default() },
+    ..scenario("stall", "stall")
+};
 
 const STATUS_500: Scenario = Scenario {
     server: "sends status 500 with the usual body",
