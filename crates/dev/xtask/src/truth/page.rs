@@ -234,8 +234,8 @@ impl ProtocolSection {
 }
 
 const HTTPS: &str = "\
-The same servers with TLS 1.3. No tool verifies the certificate, which the server signs itself. 2,000 \
-requests unless the table says otherwise; wrk runs for 1 s.
+The same servers with TLS 1.3, and the same loads and columns as above. No tool verifies the certificate, \
+which the server signs itself. 2,000 requests where no table says otherwise; wrk runs for 1 s.
 ";
 
 const HTTPS_NOTES: &str = "\
@@ -254,7 +254,7 @@ apart.
 const H2C: &str = "\
 Two connections of five streams (`-c2 -m5` of h2load) for h2load, oha and tachograph; the others decide \
 themselves how many connections they open. wrk and ab do not speak HTTP/2, hey and k6 only with TLS. \
-2,000 requests unless the table says otherwise.
+2,000 requests where no table says otherwise.
 ";
 
 const H2C_NOTES: &str = "\
@@ -273,6 +273,7 @@ The same servers with TLS, where the protocol is chosen by ALPN.
 ";
 
 const H2_NOTES: &str = "\
+- At the stall, h2load has 100/s on each of two connections.
 - hey and vegeta send again what a GOAWAY leaves undone. k6 and fortio have one request at a time on \
 each connection.
 - hey does not report errors while it reads a body, as with HTTP/1.1; a malformed response fails its \
