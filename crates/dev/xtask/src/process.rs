@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{
+    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,
+};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// How often to check a child.
@@ -22,7 +24,12 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Cost {
     pub(crate) user_s: f64,
     pub(crate) system_s: f64,
+    /// The most memory that it had, by its last look at it before the end; 0 if there was none.
+    pub(crate) peak_bytes: u64,
 }
+
+/// Open files that a child may have, if this process may allow it.
+const FILES: u64 = 150_000;
 
 /// A process that is killed on drop.
 #[derive(Debug)]
@@ -36,7 +43,7 @@ impl Drop for KilledOnDrop {
     }
 }
 
-/// A child on one CPU. It is killed on drop, and when this process ends.
+/// A child on some CPUs. It is killed on drop, and when this process ends.
 #[derive(Debug)]
 pub(crate) struct PinnedProcess {
     child: KilledOnDrop,
@@ -45,10 +52,20 @@ pub(crate) struct PinnedProcess {
 }
 
 impl PinnedProcess {
-    /// Starts `program` on `cpu` in a folder, where also our record is written, and captures its
+    /// Starts `program` on one CPU in a folder, where also our record is written, and captures its
     /// output.
     pub(crate) fn start(
         cpu: usize,
+        program: &Path,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        folder: &Path,
+    ) -> Result<PinnedProcess, String> {
+        PinnedProcess::start_on(&base::CpuSet::one(cpu), program, arguments, folder)
+    }
+
+    /// The same on several CPUs.
+    pub(crate) fn start_on(
+        cpus: &base::CpuSet,
         program: &Path,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
         folder: &Path,
@@ -58,7 +75,7 @@ impl PinnedProcess {
         let failed = |error: std::io::Error| format!("cannot start {name}: {error}");
         let output = tempfile::tempfile().map_err(failed)?;
         let child = Command::new(std::env::current_exe().map_err(failed)?)
-            .args(["bench-pinned", &cpu.to_string()])
+            .args(["bench-pinned", &cpus.to_string()])
             .arg(program)
             .args(arguments)
             .current_dir(folder)
@@ -78,7 +95,9 @@ impl PinnedProcess {
         stop: &AtomicBool,
     ) -> Result<(String, Cost), String> {
         let before = children_cost()?;
-        let Some(status) = self.wait(limit, stop)? else {
+        let mut peak_bytes = 0;
+        let look = |child: &Child| peak_bytes = peak_memory(child.id()).unwrap_or(peak_bytes);
+        let Some(status) = wait_and_look(&mut self.child.0, limit, stop, look)? else {
             return Err(format!("{} did not end within {limit:?}; it was stopped", self.name));
         };
         let after = children_cost()?;
@@ -89,6 +108,7 @@ impl PinnedProcess {
         let cost = Cost {
             user_s: after.user_s - before.user_s,
             system_s: after.system_s - before.system_s,
+            peak_bytes,
         };
         Ok((text, cost))
     }
@@ -123,11 +143,22 @@ pub(crate) fn wait(
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<Option<ExitStatus>, String> {
+    wait_and_look(child, limit, stop, |_| {})
+}
+
+/// The same with a look at the child, as long as it runs.
+fn wait_and_look(
+    child: &mut Child,
+    limit: Duration,
+    stop: &AtomicBool,
+    mut look: impl FnMut(&Child),
+) -> Result<Option<ExitStatus>, String> {
     let began = Instant::now();
     loop {
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
             return Ok(Some(status));
         }
+        look(child);
         if stop.load(Ordering::Relaxed) {
             return Err("stopped".to_owned());
         }
@@ -136,6 +167,13 @@ pub(crate) fn wait(
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// The most memory that a process has had (`VmHWM`, proc(5)).
+fn peak_memory(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
 /// Looks until something is so, with a pause after each look; false if it is not within `limit`.
@@ -172,11 +210,13 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
 
 /// Limits this thread, and what it starts, to one CPU.
 pub(crate) fn stay_on(cpu: usize) -> Result<(), String> {
+    stay_on_all(&base::CpuSet::one(cpu))
+}
+
+fn stay_on_all(cpus: &base::CpuSet) -> Result<(), String> {
     let mut set = CpuSet::new();
-    if cpu < CpuSet::MAX_CPU {
-        set.set(cpu);
-    }
-    sched_setaffinity(None, &set).map_err(|error| format!("cannot run on CPU {cpu}: {error}"))
+    cpus.iter().filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
+    sched_setaffinity(None, &set).map_err(|error| format!("cannot run on CPU {cpus}: {error}"))
 }
 
 /// Total cost of all children that have been waited for (getrusage(2)).
@@ -185,7 +225,8 @@ pub(crate) fn children_cost() -> Result<Cost, String> {
         getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|error| format!("getrusage: {error}"))?;
     let seconds =
         |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    Ok(Cost { user_s: seconds(usage.user_time()), system_s: seconds(usage.system_time()) })
+    let (user_s, system_s) = (seconds(usage.user_time()), seconds(usage.system_time()));
+    Ok(Cost { user_s, system_s, peak_bytes: 0 })
 }
 
 /// A port on loopback that was free a moment ago.
@@ -197,10 +238,10 @@ pub(crate) fn free_port() -> Result<u16, String> {
         .map_err(|error| format!("there is no free port: {error}"))
 }
 
-/// A program to become, on one CPU, until the parent ends.
+/// A program to become, on some CPUs, until the parent ends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pin {
-    cpu: usize,
+    cpus: base::CpuSet,
     program: PathBuf,
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
@@ -208,8 +249,9 @@ pub(crate) struct Pin {
 
 impl Pin {
     pub(crate) fn run(&self) -> Result<(), String> {
-        let Pin { cpu, program, arguments } = self;
-        stay_on(*cpu)?;
+        let Pin { cpus, program, arguments } = self;
+        stay_on_all(cpus)?;
+        allow_files();
         set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|error| format!("cannot be tied to the parent: {error}"))?;
         let error = Command::new(program).args(arguments).exec();
@@ -217,9 +259,28 @@ impl Pin {
     }
 }
 
+/// Raises the limit on open files as far as possible: many connections are one each.
+fn allow_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(FILES).max(FILES);
+    let raised = Rlimit { current: Some(most), maximum: Some(most) };
+    // Only root may raise the maximum.
+    if setrlimit(Resource::Nofile, raised).is_err() {
+        // A client that needs more fails with its own words.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_peak_of_memory_is_that_of_the_process() {
+        let block = std::hint::black_box(vec![1u8; 64 << 20]);
+        assert!(peak_memory(std::process::id()).unwrap() >= block.len() as u64);
+        assert_eq!(peak_memory(u32::MAX), None);
+    }
 
     #[test]
     fn a_command_is_waited_for_and_one_that_fails_says_why() {

@@ -50,6 +50,43 @@ fn counts_and_faults_of_wrk_ab_and_h2load() {
     assert!(page.contains("| ab | 20 of 20 | **0** of 20 |"), "{page}");
 }
 
+/// The same over TLS and HTTP/2.
+#[test]
+fn counts_and_faults_over_tls_and_http2() {
+    let docs = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args("truth --rounds 1 --tool wrk --tool h2load --tools nowhere".split(' '))
+        .args("--only https-counts --only https-status-500 --only h2c-counts".split(' '))
+        .args("--only h2c-reset --only h2-counts --only h2-wrong-body".split(' '))
+        .arg("--docs")
+        .arg(docs.path())
+        .env("TACHOGRAPH_LOCK_DIR", docs.path().join("locks"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    if text.contains("there is one CPU") {
+        return;
+    }
+    assert!(output.status.success(), "{}{text}", String::from_utf8_lossy(&output.stdout));
+    let json = std::fs::read_to_string(docs.path().join("results/truth.json")).unwrap();
+    let results: Value = serde_json::from_str(&json).unwrap();
+    for scenario in ["https-counts", "h2c-counts", "h2-counts"] {
+        let counted = run(&results, scenario, "h2load");
+        assert_eq!(counted["truth"]["received"], 20_000, "{counted}");
+        assert_eq!(counted["report"]["total"], 20_000, "{counted}");
+    }
+    // Two connections with five streams each.
+    assert_eq!(run(&results, "h2-counts", "h2load")["truth"]["connections"], 2);
+    let refused = run(&results, "https-status-500", "wrk");
+    assert!(refused["truth"]["errors"].as_u64() > Some(0), "{refused}");
+    let reset = run(&results, "h2c-reset", "h2load");
+    assert_eq!((&reset["truth"]["cut"], &reset["report"]["failed"]), (&20.into(), &20.into()));
+    let wrong = run(&results, "h2-wrong-body", "h2load");
+    assert_eq!((&wrong["truth"]["corrupt"], &wrong["report"]["failed"]), (&20.into(), &0.into()));
+    // wrk does not speak HTTP/2.
+    assert_eq!(results["scenarios"]["h2-counts"]["runs"].as_array().unwrap().len(), 1);
+}
+
 #[test]
 fn wrong_options_are_refused_and_nothing_is_written() {
     let docs = tempfile::tempdir().unwrap();

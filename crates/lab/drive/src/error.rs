@@ -107,6 +107,7 @@ fn no_tls(target: &Target, failure: TlsFailure) -> String {
                 .to_owned()
         }
         TlsFailure::Broken => "the TLS handshake failed; the server may be broken".to_owned(),
+        TlsFailure::Unannounced => "it closed the connection without close_notify".to_owned(),
     }
 }
 

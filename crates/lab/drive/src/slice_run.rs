@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use base::{Nanos, monotonic_now};
-use netio::{Connect, Ending, Failure, Handler, Handshake, Wire};
+use netio::{Connect, Ending, Failure, Handler, Handshake, TlsFailure, Wire};
 
 use crate::Fault;
 use crate::conn::{Conn, Link, OutstandingRequest};
@@ -634,6 +634,11 @@ impl Handler for SliceRun<'_> {
                     if conn.request == OutstandingRequest::OnKept =>
                 {
                     self.resend_on_new_connection(wire, slot)
+                }
+                // A response whose end is the end of the connection may be cut off (RFC 9112, 9.8).
+                Ending::Failed(failure @ Failure::Tls(TlsFailure::Unannounced)) => {
+                    let fault = conn.answer.end(&conn.seen).err();
+                    self.fail(wire, slot, fault.unwrap_or(Fault::Net(failure)));
                 }
                 Ending::Failed(failure) => self.fail(wire, slot, Fault::Net(failure)),
                 Ending::Closed => match conn.answer.end(&conn.seen) {

@@ -1,8 +1,9 @@
 //! One connection: what both sides have agreed on, and what waits to be sent.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
-use crate::frame::{self, FrameHeader, WINDOW, WINDOW_MAX, setting};
+use crate::fields::ResponseHead;
+use crate::frame::{self, FrameHeader, WINDOW, WINDOW_MAX, flag, setting};
 use crate::hpack::{Decoder, HpackError, TABLE_BYTES};
 use crate::request::Request;
 
@@ -23,14 +24,6 @@ pub(crate) enum Phase {
     Open,
     /// The server has announced its end: only the streams that it processes are waited for.
     Draining,
-}
-
-/// What the headers of a response say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ResponseHead {
-    /// 0 without a status: trailers.
-    pub(crate) status: u16,
-    pub(crate) length: Option<u64>,
 }
 
 /// Headers whose last frame has not arrived yet.
@@ -66,6 +59,8 @@ pub(crate) struct Connection {
     /// Whether sending waits until all received bytes are processed.
     pub(crate) is_corked: bool,
     pub(crate) headers: Option<UnfinishedHeaders>,
+    /// Streams that this side has reset, and of which the server may have sent more before it knew.
+    abandoned: HashSet<u32>,
     /// Whether the server's parameters have arrived.
     pub(crate) has_settings: bool,
     /// What the server allows.
@@ -110,6 +105,7 @@ impl Default for Connection {
             is_sending: false,
             is_corked: false,
             headers: None,
+            abandoned: HashSet::new(),
             has_settings: false,
             streams_max: usize::MAX,
             payload_max: frame::PAYLOAD_MAX,
@@ -149,6 +145,7 @@ impl Connection {
             match name {
                 setting::HEADER_TABLE_SIZE => self.limit_table(number, needed_bytes),
                 setting::MAX_CONCURRENT_STREAMS => self.streams_max = number,
+                setting::ENABLE_PUSH if value != 0 => return None,
                 setting::INITIAL_WINDOW_SIZE if i64::from(value) > WINDOW_MAX => return None,
                 setting::INITIAL_WINDOW_SIZE => self.stream_window = i64::from(value),
                 setting::MAX_FRAME_SIZE if !(1 << 14..1 << 24).contains(&number) => return None,
@@ -199,27 +196,32 @@ impl Connection {
             return Ok(self.last.1);
         }
         let mut head = ResponseHead::default();
-        let mut is_sound = true;
-        let repeats = self.decoder.decode(block, &mut |name, value| {
-            let number = || str::from_utf8(value).ok()?.parse::<u64>().ok();
-            match name {
-                b":status" => match number() {
-                    Some(status @ 100..=999) => head.status = status as u16,
-                    _ => is_sound = false,
-                },
-                b"content-length" => match number() {
-                    None => is_sound = false,
-                    length => head.length = length,
-                },
-                _ => {}
-            }
-        })?;
+        let repeats = self.decoder.decode(block, &mut |name, value| head.add(name, value))?;
         self.last.0.clear();
         if repeats {
             self.last.0.extend_from_slice(block);
             self.last.1 = head;
         }
-        if is_sound { Ok(head) } else { Err(HpackError) }
+        Ok(head)
+    }
+
+    /// Resets a stream.
+    pub(crate) fn abandon(&mut self, stream: u32, error: u32) {
+        frame::write_reset(&mut self.outgoing, stream, error);
+        self.abandoned.insert(stream);
+    }
+
+    /// The server has reset a stream too, and sends no more of it.
+    pub(crate) fn forget(&mut self, stream: u32) {
+        self.abandoned.remove(&stream);
+    }
+
+    /// Whether a frame of a stream that is not in progress was on its way when this side reset it.
+    pub(crate) fn was_abandoned(&mut self, header: FrameHeader) -> bool {
+        match header.has(flag::END_STREAM) {
+            true => self.abandoned.remove(&header.stream),
+            false => self.abandoned.contains(&header.stream),
+        }
     }
 
     /// Received bytes of bodies: the server gets new room when it has used a part of it.

@@ -20,6 +20,7 @@ pub const WINDOW_MAX: i64 = (1 << 31) - 1;
 pub mod kind {
     pub const DATA: u8 = 0;
     pub const HEADERS: u8 = 1;
+    pub const PRIORITY: u8 = 2;
     pub const RST_STREAM: u8 = 3;
     pub const SETTINGS: u8 = 4;
     pub const PUSH_PROMISE: u8 = 5;
@@ -55,6 +56,8 @@ pub mod error {
     pub const NO_ERROR: u32 = 0;
     pub const PROTOCOL_ERROR: u32 = 1;
     pub const INTERNAL_ERROR: u32 = 2;
+    pub const FLOW_CONTROL_ERROR: u32 = 3;
+    pub const FRAME_SIZE_ERROR: u32 = 6;
     pub const CANCEL: u32 = 8;
 }
 
@@ -87,6 +90,23 @@ impl FrameHeader {
     /// Whether it has this flag.
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Whether its length and its stream are right for its kind; if not, the connection has failed
+    /// (RFC 9113, 6).
+    pub fn is_sound(&self) -> bool {
+        let (of_connection, length) = (self.stream == 0, self.length);
+        match self.kind {
+            kind::DATA | kind::HEADERS | kind::PRIORITY => !of_connection,
+            kind::PUSH_PROMISE | kind::CONTINUATION => !of_connection,
+            kind::RST_STREAM => !of_connection && length == 4,
+            kind::SETTINGS if self.has(flag::ACK) => of_connection && length == 0,
+            kind::SETTINGS => of_connection && length.is_multiple_of(6),
+            kind::PING => of_connection && length == 8,
+            kind::GOAWAY => of_connection && length >= 8,
+            kind::WINDOW_UPDATE => length == 4,
+            _ => true,
+        }
     }
 
     /// The payload without padding and priority; `None` if they are longer than the payload
@@ -201,6 +221,29 @@ mod tests {
         assert_eq!(header(flag::PADDED).content(&[]), None);
         assert_eq!(header(flag::PRIORITY).content(&[0; 4]), None);
         assert_eq!(header(0).content(b"x"), Some(&b"x"[..]));
+    }
+
+    #[test]
+    fn lengths_and_streams_depend_on_the_kind() {
+        let is_sound =
+            |kind, flags, stream, length| FrameHeader { length, kind, flags, stream }.is_sound();
+        for kind in [kind::DATA, kind::HEADERS, kind::PRIORITY, kind::CONTINUATION] {
+            assert!(is_sound(kind, 0, 1, 5) && !is_sound(kind, 0, 0, 5), "{kind}");
+        }
+        for (kind, flags, stream, length) in [
+            (kind::RST_STREAM, 0, 1, 4),
+            (kind::SETTINGS, 0, 0, 6),
+            (kind::SETTINGS, flag::ACK, 0, 0),
+            (kind::PING, 0, 0, 8),
+            (kind::GOAWAY, 0, 0, 8),
+        ] {
+            assert!(is_sound(kind, flags, stream, length), "{kind}");
+            assert!(!is_sound(kind, flags, 1 - stream, length), "{kind}");
+            assert!(!is_sound(kind, flags, stream, length + 1) || kind == kind::GOAWAY, "{kind}");
+            assert!(length == 0 || !is_sound(kind, flags, stream, length - 1), "{kind}");
+        }
+        assert!(is_sound(kind::WINDOW_UPDATE, 0, 0, 4) && is_sound(kind::WINDOW_UPDATE, 0, 1, 4));
+        assert!(!is_sound(kind::WINDOW_UPDATE, 0, 0, 5) && is_sound(0xbb, 0, 0, 3));
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod frame;
 pub mod hpack;
 
 mod connection;
+mod fields;
 mod layer;
 mod relay;
 mod request;

@@ -1,6 +1,6 @@
 //! The frames of connections, as events of their streams.
 
-use netio::{Connect, Ending, Failure, Handler, Handshake, Http2Failure, Wire};
+use netio::{Connect, Ending, Failure, Handler, Handshake, Http2Failure, TlsFailure, Wire};
 
 use crate::connection::{Phase, STREAM_MAX, UnfinishedHeaders};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, WINDOW_MAX, error, flag, kind};
@@ -48,7 +48,11 @@ impl FrameRelay<'_> {
                 Ending::Failed(Failure::ClosedByPeer) if !never_sent => {
                     Ending::Failed(Failure::Reset)
                 }
-                Ending::Closed if queued.contains(&slot) => Ending::Failed(Failure::ClosedByPeer),
+                Ending::Closed | Ending::Failed(Failure::Tls(TlsFailure::Unannounced))
+                    if queued.contains(&slot) =>
+                {
+                    Ending::Failed(Failure::ClosedByPeer)
+                }
                 ending => ending,
             };
             self.above.ended(&mut StreamWire { below, layer: self.layer }, slot, ending);
@@ -88,10 +92,11 @@ impl FrameRelay<'_> {
             }
         };
         while let Some(header) = FrameHeader::parse(rest) {
-            if !self.layer.connections[c].has_settings && header.kind != kind::SETTINGS {
+            let is_greeting = header.kind == kind::SETTINGS && !header.has(flag::ACK);
+            if !self.layer.connections[c].has_settings && !is_greeting {
                 return Err(ProtocolError);
             }
-            if header.length > frame::PAYLOAD_MAX {
+            if header.length > frame::PAYLOAD_MAX || !header.is_sound() {
                 return Err(ProtocolError);
             }
             let Some(payload) = rest.get(HEADER_BYTES..HEADER_BYTES + header.length) else { break };
@@ -148,8 +153,17 @@ impl FrameRelay<'_> {
             }
             kind::RST_STREAM => {
                 let failure = Http2Failure::Reset(number()?);
+                match self.layer.slot_of(c, header.stream) {
+                    Some(slot) => self.fail(below, slot, failure),
+                    None => {
+                        self.layer.connections[c].forget(header.stream);
+                        return self.was_begun(c, header.stream);
+                    }
+                }
+            }
+            kind::PRIORITY if payload.len() != 5 => {
                 if let Some(slot) = self.layer.slot_of(c, header.stream) {
-                    self.fail(below, slot, failure);
+                    self.refuse(below, c, slot, error::FRAME_SIZE_ERROR);
                 }
             }
             kind::SETTINGS if header.has(flag::ACK) => {}
@@ -158,8 +172,12 @@ impl FrameRelay<'_> {
                     .apply(payload, self.layer.requests.table_bytes)
                     .ok_or(ProtocolError)?;
                 for slot in self.layer.group(c) {
-                    if self.layer.slots[slot].connection == Some(c) {
-                        self.layer.slots[slot].window += change;
+                    let state = &mut self.layer.slots[slot];
+                    if state.connection == Some(c) && state.stream > 0 {
+                        state.window += change;
+                        if state.window > WINDOW_MAX {
+                            return Err(ProtocolError);
+                        }
                     }
                 }
                 let mut wire = StreamWire { below, layer: self.layer };
@@ -175,23 +193,32 @@ impl FrameRelay<'_> {
             }
             kind::WINDOW_UPDATE => {
                 let more = i64::from(number()? & 0x7fff_ffff);
-                let window = match header.stream {
-                    0 => &mut connection.window,
-                    stream => match self.layer.slot_of(c, stream) {
-                        Some(slot) => &mut self.layer.slots[slot].window,
-                        None => return Ok(()),
-                    },
+                let slot = self.layer.slot_of(c, header.stream);
+                let window = match (header.stream, slot) {
+                    (0, _) => &mut self.layer.connections[c].window,
+                    (_, Some(slot)) => &mut self.layer.slots[slot].window,
+                    (stream, None) => return self.was_begun(c, stream),
                 };
                 *window += more;
-                if *window > WINDOW_MAX {
+                if more > 0 && *window <= WINDOW_MAX {
+                    StreamWire { below, layer: self.layer }.send_blocked(c);
+                } else if header.stream == 0 {
                     return Err(ProtocolError);
+                } else if let Some(slot) = slot {
+                    self.refuse(below, c, slot, error::FLOW_CONTROL_ERROR);
                 }
-                StreamWire { below, layer: self.layer }.send_blocked(c);
             }
             kind::PUSH_PROMISE => return Err(ProtocolError),
             _ => {}
         }
         Ok(())
+    }
+
+    /// A frame of a stream that is not in progress answers no request, unless it was on its way when
+    /// this side reset the stream (RFC 9113, 5.1).
+    fn answers_nothing(&mut self, c: usize, header: FrameHeader) -> Result<(), ProtocolError> {
+        let was_abandoned = self.layer.connections[c].was_abandoned(header);
+        was_abandoned.then_some(()).ok_or(ProtocolError)
     }
 
     /// A stream that is not in progress must have been (RFC 9113, 5.1.1).
@@ -210,7 +237,7 @@ impl FrameRelay<'_> {
         let content = header.content(payload).ok_or(ProtocolError)?;
         self.layer.connections[c].consume(payload.len());
         let Some(slot) = self.layer.slot_of(c, header.stream) else {
-            return self.was_begun(c, header.stream);
+            return self.answers_nothing(c, header);
         };
         let Layer { slots, connections, .. } = &mut *self.layer;
         let state = &mut slots[slot];
@@ -242,10 +269,16 @@ impl FrameRelay<'_> {
     ) -> Result<(), ProtocolError> {
         let head = self.layer.connections[c].decode(block).map_err(|_| ProtocolError)?;
         let Some(slot) = self.layer.slot_of(c, header.stream) else {
-            return self.was_begun(c, header.stream);
+            return self.answers_nothing(c, header);
         };
-        let state = &mut self.layer.slots[slot];
+        let Layer { requests, slots, .. } = &mut *self.layer;
+        let state = &mut slots[slot];
+        let request = requests.number(state.request);
         let ends = header.has(flag::END_STREAM);
+        if head.is_malformed {
+            self.refuse(below, c, slot, error::PROTOCOL_ERROR);
+            return Ok(());
+        }
         match (state.has_head, head.status) {
             // Trailers.
             (true, 0) if ends => {}
@@ -253,16 +286,14 @@ impl FrameRelay<'_> {
             (false, 100..=199) if !ends => return Ok(()),
             (false, 200..) => {
                 state.has_head = true;
-                state.length = head.length;
+                // Of these, the length is that of another response (RFC 9110, 8.6).
+                let is_empty = request.is_head || matches!(head.status, 204 | 304);
+                state.length = if is_empty { Some(0) } else { head.length };
                 let mut wire = StreamWire { below, layer: self.layer };
                 self.above.responded(&mut wire, slot, head.status);
             }
-            // One stream is malformed, the connection is not (RFC 9113, 8.1.1).
             _ => {
-                let connection = &mut self.layer.connections[c];
-                let malformed = error::PROTOCOL_ERROR;
-                frame::write_reset(&mut connection.outgoing, header.stream, malformed);
-                self.fail(below, slot, Http2Failure::Broken);
+                self.refuse(below, c, slot, error::PROTOCOL_ERROR);
                 return Ok(());
             }
         }
@@ -270,6 +301,14 @@ impl FrameRelay<'_> {
             self.complete(below, c, slot);
         }
         Ok(())
+    }
+
+    /// The server broke the protocol on one stream, and may keep to it on the others (RFC 9113, 5.4.2
+    /// and 8.1.1).
+    fn refuse(&mut self, below: &mut dyn Wire, c: usize, slot: usize, error: u32) {
+        let stream = self.layer.slots[slot].stream;
+        self.layer.connections[c].abandon(stream, error);
+        self.fail(below, slot, Http2Failure::Broken);
     }
 
     /// A stream failed, its connection did not.
@@ -288,10 +327,7 @@ impl FrameRelay<'_> {
         let Layer { requests, slots, connections, .. } = &mut *self.layer;
         let (state, connection) = (&mut slots[slot], &mut connections[c]);
         let request = requests.number(state.request);
-        // A response to HEAD has the length of the body that GET would get (RFC 9110, 8.6).
-        let is_whole =
-            request.is_head || state.length.is_none_or(|length| length == state.received);
-        if !is_whole {
+        if state.length.is_some_and(|length| length != state.received) {
             return self.fail(below, slot, Http2Failure::WrongLength);
         }
         if state.sent < request.body.len() {
@@ -367,7 +403,7 @@ impl Handler for FrameRelay<'_> {
     fn received(&mut self, below: &mut dyn Wire, c: usize, bytes: &[u8], _closing: bool) {
         let connection = &mut self.layer.connections[c];
         connection.is_corked = true;
-        let (generation, had_settings) = (connection.generation, connection.has_settings);
+        let generation = connection.generation;
         if self.process(below, c, bytes).is_ok() {
             return self.uncork(below, c, generation);
         }
@@ -375,12 +411,13 @@ impl Handler for FrameRelay<'_> {
             return;
         }
         let connection = &mut self.layer.connections[c];
+        let has_settings = connection.has_settings;
         frame::write_goaway(&mut connection.outgoing, 0, error::PROTOCOL_ERROR);
         connection.is_corked = false;
         // It is closed either way.
         let _ = StreamWire { below, layer: self.layer }.flush(c);
         below.close(c);
-        let failure = if had_settings { Http2Failure::Broken } else { Http2Failure::NotHttp2 };
+        let failure = if has_settings { Http2Failure::Broken } else { Http2Failure::NotHttp2 };
         self.end(below, c, Ending::Failed(Failure::Http2(failure)));
     }
 

@@ -212,7 +212,7 @@ impl StreamWire<'_> {
         let c = self.layer.detach(slot)?;
         let connection = &mut self.layer.connections[c];
         if stream > 0 {
-            frame::write_reset(&mut connection.outgoing, stream, error::CANCEL);
+            connection.abandon(stream, error::CANCEL);
         }
         if connection.attached > 0 {
             self.begin_queued(c);

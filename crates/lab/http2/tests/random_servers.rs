@@ -8,7 +8,7 @@ use std::io;
 
 use base::{Nanos, Rng, Seed};
 use http2::frame::{self, FrameHeader, HEADER_BYTES, PREFACE, error, flag, kind, setting};
-use http2::hpack::{self, Decoder};
+use http2::hpack::{self, Decoder, HeaderField};
 use http2::{Http2, RequestSet};
 use netio::{Connect, Ending, Engine, Failure, Handler, Handshake, Http2Failure, Traffic, Wire};
 use rand::Rng as _;
@@ -26,7 +26,48 @@ struct Chances {
     go_away: u64,
     close: u64,
     flip: u64,
+    /// Of [`Broken`] responses whose stream alone fails, and of those that the connection fails with.
+    broken: u64,
+    broken_connection: u64,
 }
+
+/// Ways to respond that HTTP/2 forbids.
+#[derive(Clone, Copy, Debug)]
+enum Broken {
+    StatusInTrailers,
+    PathInTrailers,
+    UppercaseTrailer,
+    UnendedTrailers,
+    SecondHead,
+    // The connection fails.
+    TrailersAfterEnd,
+    BodyAfterEnd,
+    UnknownStream,
+    EvenStream,
+    StreamZero,
+    EndedStream,
+    ResetOfZero,
+    LongPing,
+}
+
+const OF_STREAMS: [Broken; 5] = [
+    Broken::StatusInTrailers,
+    Broken::PathInTrailers,
+    Broken::UppercaseTrailer,
+    Broken::UnendedTrailers,
+    Broken::SecondHead,
+];
+
+const OF_CONNECTIONS: [Broken; 8] = [
+    Broken::TrailersAfterEnd,
+    Broken::BodyAfterEnd,
+    Broken::UnknownStream,
+    Broken::EvenStream,
+    Broken::StreamZero,
+    Broken::EndedStream,
+    Broken::ResetOfZero,
+    Broken::LongPing,
+];
 
 /// The server's side of one connection.
 #[derive(Default)]
@@ -43,6 +84,8 @@ struct ServerSide {
     last: Option<u32>,
     newest: u32,
     unanswered: Vec<u32>,
+    /// A stream whose response was sent.
+    answered: Option<u32>,
     /// A message that the "kernel" has not taken.
     untaken: bool,
 }
@@ -52,8 +95,10 @@ struct Below {
     rng: Rng,
     chances: Chances,
     settings: Vec<(u16, u32)>,
-    /// Complete responses of all connections.
+    /// Complete responses of all connections, and broken ones of streams and of connections.
     answered: u64,
+    broken: u64,
+    broken_connections: u64,
 }
 
 impl Below {
@@ -131,7 +176,25 @@ impl Below {
         if self.happens(300) {
             frame::write(out, kind::PING, 0, 0, &[7; 8]);
         }
-        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        if self.happens(self.chances.broken) {
+            let way = OF_STREAMS[self.draw(OF_STREAMS.len() as u64) as usize];
+            self.broken += 1;
+            return answer_wrongly(way, stream, out);
+        }
+        if self.happens(self.chances.broken_connection)
+            && let Some(ended) = self.connections[c].answered
+        {
+            let way = OF_CONNECTIONS[self.draw(OF_CONNECTIONS.len() as u64) as usize];
+            let wrong = match way {
+                Broken::UnknownStream => self.connections[c].newest + 200,
+                Broken::EvenStream => 2,
+                Broken::StreamZero | Broken::ResetOfZero | Broken::LongPing => 0,
+                Broken::EndedStream => ended,
+                _ => stream,
+            };
+            self.broken_connections += 1;
+            return answer_wrongly(way, wrong, out);
+        }
         let status = field(":status", if self.happens(500) { "200" } else { "404" });
         let length = field("content-length", &BODY.len().to_string());
         let block = hpack::literal(&[status, length]);
@@ -148,6 +211,7 @@ impl Below {
         let padded = [&[3][..], &BODY[at..], &[0; 3]].concat();
         frame::write(out, kind::DATA, flag::PADDED | flag::END_STREAM, stream, &padded);
         self.answered += 1;
+        self.connections[c].answered = Some(stream);
         if self.happens(500) {
             self.go_away(c, out);
         }
@@ -160,6 +224,36 @@ impl Below {
             frame::write_goaway(out, last, error::NO_ERROR);
             self.connections[c].last = Some(last);
         }
+    }
+}
+
+fn field(name: &str, value: &str) -> HeaderField {
+    (name.to_owned(), value.to_owned())
+}
+
+fn answer_wrongly(way: Broken, stream: u32, out: &mut Vec<u8>) {
+    match way {
+        Broken::ResetOfZero => return frame::write_reset(out, 0, error::CANCEL),
+        Broken::LongPing => return frame::write(out, kind::PING, 0, 0, &[0; 9]),
+        _ => {}
+    }
+    let head = hpack::literal(&[field(":status", "200")]);
+    frame::write_headers(out, stream, &head, false);
+    let trailer = |name: &str, value: &str| hpack::literal(&[field(name, value)]);
+    let (trailers, ends_before, ends) = match way {
+        Broken::StatusInTrailers => (trailer(":status", "200"), false, true),
+        Broken::PathInTrailers => (trailer(":path", "/a"), false, true),
+        Broken::UppercaseTrailer => (trailer("X-a", "b"), false, true),
+        Broken::UnendedTrailers => (trailer("x-a", "b"), false, false),
+        Broken::SecondHead => (head, false, false),
+        Broken::TrailersAfterEnd => (trailer("x-a", "b"), true, true),
+        _ => (Vec::new(), true, true),
+    };
+    let flags = if ends_before { flag::END_STREAM } else { 0 };
+    frame::write(out, kind::DATA, flags, stream, BODY);
+    match trailers.is_empty() {
+        false => frame::write_headers(out, stream, &trailers, ends),
+        true => frame::write(out, kind::DATA, flag::END_STREAM, stream, BODY),
     }
 }
 
@@ -349,9 +443,8 @@ impl Handler for Client {
     }
 }
 
-/// A client that has done its requests, and the complete responses of its server; `None` if it waits
-/// for ever.
-fn run(seed: u64, chances: Chances) -> Option<(Client, u64)> {
+/// A client that has done its requests, and its server; `None` if it waits for ever.
+fn run(seed: u64, chances: Chances) -> Option<(Client, Below)> {
     let mut rng = Seed(seed).rng("server");
     let mut settings = Vec::new();
     if rng.next_u64().is_multiple_of(2) {
@@ -362,7 +455,15 @@ fn run(seed: u64, chances: Chances) -> Option<(Client, u64)> {
     }
     let slots_below = Http2::<Below>::slots_below(SLOTS, STREAMS);
     let connections = (0..slots_below).map(|_| ServerSide::default()).collect();
-    let below = Below { connections, rng, chances, settings, answered: 0 };
+    let below = Below {
+        connections,
+        rng,
+        chances,
+        settings,
+        answered: 0,
+        broken: 0,
+        broken_connections: 0,
+    };
     let request = HttpRequest::default();
     let requests = RequestSet::new(&[(&request, "/a")], "http", "localhost");
     let mut engine = Http2::new(below, requests, SLOTS, STREAMS, false);
@@ -380,7 +481,7 @@ fn run(seed: u64, chances: Chances) -> Option<(Client, u64)> {
         // A slot that is forgotten would not stop the others.
         let is_settled = client.seen.iter().all(|seen| *seen != Seen::Connecting);
         if client.completed + client.failed == REQUESTS && is_settled {
-            return Some((client, engine.into_below().answered));
+            return Some((client, engine.into_below()));
         }
         engine.turn(Nanos::ZERO, &mut client).unwrap();
     }
@@ -390,20 +491,20 @@ fn run(seed: u64, chances: Chances) -> Option<(Client, u64)> {
 #[test]
 fn servers_that_keep_to_the_protocol_are_counted_exactly() {
     for seed in 0..300 {
-        let (client, answered) = run(seed, Chances::default()).unwrap();
+        let (client, server) = run(seed, Chances::default()).unwrap();
         assert_eq!((client.completed, client.failed), (REQUESTS, 0), "seed {seed}");
-        assert_eq!(answered, REQUESTS, "seed {seed}");
+        assert_eq!(server.answered, REQUESTS, "seed {seed}");
     }
 }
 
 #[test]
 fn streams_and_connections_may_end_at_any_time() {
     for seed in 0..600 {
-        let chances = Chances { reset: 30, go_away: 60, close: 10, flip: 0 };
-        let (client, answered) = run(seed, chances).unwrap();
+        let chances = Chances { reset: 30, go_away: 60, close: 10, ..Chances::default() };
+        let (client, server) = run(seed, chances).unwrap();
         assert_eq!(client.completed + client.failed, REQUESTS);
         // Of a connection that closes, some answers may not be read.
-        assert!(client.completed <= answered, "seed {seed}");
+        assert!(client.completed <= server.answered, "seed {seed}");
         let known = |failure: &Failure| {
             matches!(
                 failure,
@@ -417,11 +518,41 @@ fn streams_and_connections_may_end_at_any_time() {
 #[test]
 fn wrong_bytes_end_in_an_error_and_never_in_a_panic_or_a_request_too_many() {
     for seed in 0..600 {
-        let chances = Chances { reset: 10, go_away: 10, close: 10, flip: 50 };
+        let chances = Chances { reset: 10, go_away: 10, close: 10, flip: 50, ..Chances::default() };
         // A flipped bit may make both wait for ever, as a length that is too long does: that is the
         // timeout of the engine's user.
         if let Some((client, _)) = run(seed, chances) {
             assert_eq!(client.completed + client.failed, REQUESTS);
         }
+    }
+}
+
+#[test]
+fn a_response_that_http2_forbids_is_one_failure_and_its_connection_goes_on() {
+    for seed in 0..300 {
+        let chances = Chances { broken: 50, ..Chances::default() };
+        let (client, server) = run(seed, chances).unwrap();
+        assert_eq!((client.completed, client.failed), (server.answered, server.broken));
+        assert_eq!(client.completed + client.failed, REQUESTS, "seed {seed}");
+        let is_known = |kind: &Failure| *kind == Failure::Http2(Http2Failure::Broken);
+        assert!(client.kinds.iter().all(is_known), "seed {seed}: {:?}", client.kinds);
+    }
+}
+
+#[test]
+fn what_answers_no_request_ends_its_connection_and_is_counted_nowhere() {
+    for seed in 0..600 {
+        let chances = Chances { broken_connection: 20, go_away: 20, ..Chances::default() };
+        let (client, server) = run(seed, chances).unwrap();
+        assert_eq!(client.completed + client.failed, REQUESTS, "seed {seed}");
+        // Trailers and bodies after the end follow a response that is right.
+        assert!(client.completed <= server.answered + server.broken_connections, "seed {seed}");
+        let most = server.broken_connections * STREAMS as u64;
+        let broken = Failure::Http2(Http2Failure::Broken);
+        let seen = client.kinds.iter().filter(|kind| **kind == broken).count() as u64;
+        assert!(seen <= most, "seed {seed}: {seen} of {most}");
+        let is_known =
+            |kind: &Failure| *kind == broken || *kind == Failure::Http2(Http2Failure::GoneAway);
+        assert!(client.kinds.iter().all(is_known), "seed {seed}: {:?}", client.kinds);
     }
 }

@@ -64,6 +64,9 @@ pub enum TlsFailure {
     ClosedEarly,
     /// The server broke the protocol, or bytes were changed on their way.
     Broken,
+    /// The server ended the connection without announcing it, so more may have been meant to follow
+    /// (RFC 8446, 6.1).
+    Unannounced,
 }
 
 /// How a stream or a connection of HTTP/2 ended without a response.
@@ -131,6 +134,7 @@ impl TlsFailure {
             TlsFailure::NotTls => "not TLS",
             TlsFailure::ClosedEarly => "closed during the TLS handshake",
             TlsFailure::Broken => "TLS broken",
+            TlsFailure::Unannounced => "closed without close_notify",
         }
         .to_owned()
     }

@@ -325,6 +325,8 @@ impl Handler for EventRelay<'_> {
         let is_agreed = connection.is_some_and(|connection| connection.is_agreed());
         let ending = match ending {
             Ending::Closed if !is_agreed => Ending::Failed(Failure::Tls(TlsFailure::ClosedEarly)),
+            // Anything on the way may have cut the connection off.
+            Ending::Closed => Ending::Failed(Failure::Tls(TlsFailure::Unannounced)),
             ending => ending,
         };
         self.above.ended(&mut TlsWire { below, layer: self.layer }, slot, ending);

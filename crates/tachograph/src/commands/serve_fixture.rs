@@ -30,6 +30,7 @@ pub(crate) fn run(flags: &FixtureFlags) -> Outcome {
         faults: faults(flags),
         backlog: flags.backlog,
         counter: flags.served_file.clone(),
+        answers: flags.answers_file.clone(),
         tls: flags.tls.then(|| tls(flags)),
         http2: flags.http2,
         ..Config::new(listen, Service::hello())

@@ -38,6 +38,9 @@ pub(crate) struct FixtureFlags {
     /// Keep the count of served requests in this file (8 bytes, little-endian)
     #[arg(long, value_name = "FILE")]
     pub(crate) served_file: Option<PathBuf>,
+    /// Append the number of responses on each connection to this file when the connection ends (4 bytes, little-endian)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) answers_file: Option<PathBuf>,
     /// Drop one response in N
     #[arg(long, value_name = "N", help_heading = "Faults")]
     pub(crate) drop_every: Option<u64>,

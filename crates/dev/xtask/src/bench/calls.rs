@@ -93,6 +93,9 @@ impl Client {
                 text += if new { " --new-connection" } else { "" };
                 text += if line.tls { " --insecure" } else { "" };
                 text += if self == Client::Resumed { " --tls-resumption" } else { "" };
+                if line.threads > 1 {
+                    text += &format!(" --threads {}", line.threads);
+                }
                 if line.streams > 0 {
                     text += &format!(" --http2 --streams {}", line.streams);
                 }
@@ -105,7 +108,7 @@ impl Client {
             Client::Wrk => {
                 // wrk accepts whole seconds only.
                 let close = if new { "-H CLOSE " } else { "" };
-                format!("-t1 -c{connections} -d{}s {close}{url}", seconds.ceil())
+                format!("-t{} -c{connections} -d{}s {close}{url}", line.threads, seconds.ceil())
             }
             Client::Ab => {
                 // -t sets a limit of 50,000 requests, which a later -n overrides.
@@ -119,7 +122,8 @@ impl Client {
                     0 => "--h1".to_owned(),
                     streams => format!("-m {streams}"),
                 };
-                format!("{version} -t 1 -c {connections} -D {} {base}{url}", seconds.ceil())
+                let (threads, seconds) = (line.threads, seconds.ceil());
+                format!("{version} -t {threads} -c {connections} -D {seconds} {base}{url}")
             }
             Client::Oha => {
                 let through = if unix { "--unix-socket SOCKET ".to_owned() } else { String::new() };
@@ -138,9 +142,10 @@ impl Client {
             Client::Iperf3 => {
                 format!("-c 127.0.0.1 -p {other_port} -R -t {} --json", seconds.ceil())
             }
-            Client::Blocking | Client::ReadLoop | Client::Bare => {
+            Client::Blocking | Client::ReadLoop | Client::Bare | Client::Floor => {
                 let kind = match self {
                     Client::Blocking => "blocking",
+                    Client::Floor => "floor",
                     Client::ReadLoop => "read-loop",
                     _ => "bare",
                 };
@@ -260,6 +265,14 @@ mod tests {
                 "h2c-16",
                 "load|http://127.0.0.1:80/|--connections|16|--duration|1000ms|--json|--seed|1|--engine|epoll|--http2|--streams|16",
             ),
+            (Client::Wrk, "threads-4", "-t4|-c64|-d1s|http://127.0.0.1:80/"),
+            (Client::H2load, "threads-4", "--h1|-t|4|-c|64|-D|1|http://127.0.0.1:80/"),
+            (
+                Client::Epoll,
+                "threads-4",
+                "load|http://127.0.0.1:80/|--connections|64|--duration|1000ms|--json|--seed|1|--engine|epoll|--threads|4",
+            ),
+            (Client::Floor, "floor-unix-64", "bench-client|floor|unix:/a b/s|64|1"),
             (Client::Hey, "two-cpus-tcp", "-cpus|1|-c|1|-z|1000ms|http://127.0.0.1:80/"),
             (Client::Iperf3, "bulk-tcp", "-c|127.0.0.1|-p|81|-R|-t|1|--json"),
             (Client::Blocking, "same-cpu-unix", "bench-client|blocking|unix:/a b/s|1|1"),

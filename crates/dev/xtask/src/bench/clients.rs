@@ -21,6 +21,8 @@ pub(super) enum Client {
     Blocking,
     /// Reads and discards.
     ReadLoop,
+    /// The system calls of our epoll engine, and nothing else.
+    Floor,
     /// Our epoll engine without reader, comparison, clock and histograms.
     Bare,
 }
@@ -40,6 +42,7 @@ impl Client {
             Client::Iperf3 => "iperf3",
             Client::Blocking => "blocking Rust client",
             Client::ReadLoop => "plain read loop",
+            Client::Floor => "system calls alone",
             Client::Bare => "bare engine",
         }
     }

@@ -15,6 +15,8 @@ pub(super) struct Line {
     pub(super) tls: bool,
     /// Streams on each connection of HTTP/2; 0 for HTTP/1.1.
     pub(super) streams: u32,
+    /// Threads of the client.
+    pub(super) threads: u32,
     /// Whether the client shares the server's CPU instead of having its own.
     pub(super) same_cpu: bool,
     pub(super) clients: &'static [Client],
@@ -69,7 +71,9 @@ pub(super) enum Measure {
 }
 
 const OURS: [Client; 2] = [Client::Epoll, Client::Uring];
-use Client::{Ab, Bare, Blocking, Epoll, H2load, Hey, Iperf3, Oha, ReadLoop, Resumed, Uring, Wrk};
+use Client::{
+    Ab, Bare, Blocking, Epoll, Floor, H2load, Hey, Iperf3, Oha, ReadLoop, Resumed, Uring, Wrk,
+};
 
 const fn rate(limit: f64, against: &'static [Client]) -> Goal {
     Goal { measure: Measure::Rate, against, limit }
@@ -90,13 +94,23 @@ const KEPT: Line = Line {
     connections: 64,
     tls: false,
     streams: 0,
+    threads: 1,
     same_cpu: false,
     clients: &OURS,
     goals: &[],
 };
 
+/// A line about threads.
+const THREADS: Line = Line { clients: &[Epoll, Wrk, H2load], ..KEPT };
+
+/// A line about the floor: no client of one thread that makes these system calls can be cheaper.
+const FLOOR: Line = Line { clients: &[Epoll, Floor], goals: &[cpu(1.1, &[Floor])], ..KEPT };
+
+/// Connections from which on memory and fairness matter.
+const MANY: u32 = 10_000;
+
 /// All lines, in the order of the page.
-pub(super) const LINES: [Line; 19] = [
+pub(super) const LINES: [Line; 31] = [
     Line {
         id: "tcp-64",
         title: "TCP, 64 connections that are kept",
@@ -265,9 +279,66 @@ pub(super) const LINES: [Line; 19] = [
         goals: &LATENESS,
         ..KEPT
     },
+    Line {
+        id: "tcp-10000",
+        title: "TCP, 10,000 connections that are kept",
+        connections: MANY,
+        clients: &[Epoll, Uring, Wrk, H2load, Oha],
+        ..KEPT
+    },
+    Line {
+        id: "unix-50000",
+        title: "Unix socket, 50,000 connections that are kept",
+        transport: Transport::Unix,
+        connections: 50_000,
+        clients: &[Epoll, Uring, H2load, Oha],
+        ..KEPT
+    },
+    // More than one source address has ports for: the others have no option for several.
+    Line {
+        id: "tcp-50000",
+        title: "TCP, 50,000 connections that are kept",
+        connections: 50_000,
+        ..KEPT
+    },
+    Line { id: "threads-1", title: "TCP, 64 connections, 1 client thread", ..THREADS },
+    Line { id: "threads-2", title: "TCP, 64 connections, 2 client threads", threads: 2, ..THREADS },
+    Line { id: "threads-4", title: "TCP, 64 connections, 4 client threads", threads: 4, ..THREADS },
+    Line { id: "threads-8", title: "TCP, 64 connections, 8 client threads", threads: 8, ..THREADS },
+    Line { id: "floor-tcp-64", title: "TCP, 64 connections against the floor", ..FLOOR },
+    Line {
+        id: "floor-unix-64",
+        title: "Unix socket, 64 connections against the floor",
+        transport: Transport::Unix,
+        ..FLOOR
+    },
+    Line {
+        id: "floor-unix-256",
+        title: "Unix socket, 256 connections against the floor",
+        transport: Transport::Unix,
+        connections: 256,
+        ..FLOOR
+    },
+    Line {
+        id: "floor-tcp-1",
+        title: "TCP, one connection against the floor",
+        connections: 1,
+        ..FLOOR
+    },
+    Line {
+        id: "floor-tcp-10000",
+        title: "TCP, 10,000 connections against the floor",
+        connections: MANY,
+        ..FLOOR
+    },
 ];
 
 impl Line {
+    /// Whether memory and fairness are shown.
+    pub(super) fn has_many_connections(&self) -> bool {
+        self.connections >= MANY
+    }
+
     /// The unit of [`Work`], per second.
     pub(super) fn unit(&self) -> &'static str {
         if self.work == Work::Bulk { "bytes/s" } else { "requests/s" }

@@ -1,13 +1,18 @@
 //! The project's own reference clients.
 
 use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::Nanos;
 use netio::{Address, Connect, Ending, Engine, Epoll, Handler, Handshake, Setup, Wire};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use spec::{Endpoint, Target};
 
 use crate::say;
@@ -18,13 +23,16 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: tachog
 /// Size of the buffer for a response, and for one read of a bulk transfer.
 const BUFFER_BYTES: usize = 256 * 1024;
 
+/// Events per epoll_wait, as of the engine.
+const EVENTS: usize = 256;
+
 /// Requests between two readings of the clock.
 const BETWEEN_LOOKS: u32 = 64;
 
 /// One of the clients, in a process of its own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OwnClient {
-    /// `blocking`, `read-loop` or `bare`.
+    /// `blocking`, `read-loop`, `bare` or `floor`.
     kind: String,
     #[arg(value_parser = Target::parse)]
     at: Target,
@@ -39,6 +47,7 @@ impl OwnClient {
         let done = match self.kind.as_str() {
             "blocking" => blocking(self.at.endpoint(), length),
             "read-loop" => read_loop(self.at.endpoint(), length),
+            "floor" => floor(self.at.endpoint(), self.connections, length),
             _ => bare(self.at.endpoint(), self.connections, length),
         };
         let (completed, took) = done.map_err(|error| format!("{}: {error}", self.kind))?;
@@ -116,6 +125,69 @@ fn read_loop(endpoint: &Endpoint, length: Duration) -> io::Result<(u64, Duration
     Ok((bytes, began.elapsed()))
 }
 
+/// The system calls of our epoll engine on kept connections, one epoll_wait for many requests and for
+/// each a recv and a send, with nothing between them but counting.
+fn floor(endpoint: &Endpoint, connections: usize, length: Duration) -> io::Result<(u64, Duration)> {
+    let answer_bytes = first_answer(&mut *connect(endpoint)?)?.len();
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    let sockets: Vec<OwnedFd> =
+        (0..connections).map(|_| open(endpoint)).collect::<io::Result<_>>()?;
+    let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+    for (at, socket) in sockets.iter().enumerate() {
+        epoll::add(&epoll, socket, EventData::new_u64(at as u64), flags)?;
+    }
+    for socket in &sockets {
+        send_request(socket)?;
+    }
+    let (mut received, mut completed) = (vec![0; connections], 0);
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut space = [const { MaybeUninit::uninit() }; EVENTS];
+    let limit = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    let began = Instant::now();
+    while began.elapsed() < length {
+        let (events, _) = epoll::wait(&epoll, &mut space, Some(&limit))?;
+        for event in events {
+            let at = event.data.u64() as usize;
+            let (n, _) = recv(&sockets[at], buffer.as_mut_slice(), RecvFlags::empty())?;
+            if n == 0 {
+                return Err(io::Error::other("the server has closed"));
+            }
+            received[at] += n;
+            if received[at] >= answer_bytes {
+                received[at] = 0;
+                completed += 1;
+                send_request(&sockets[at])?;
+            }
+        }
+    }
+    Ok((completed, began.elapsed()))
+}
+
+/// A connected socket that does not block.
+fn open(endpoint: &Endpoint) -> io::Result<OwnedFd> {
+    match endpoint {
+        Endpoint::Tcp { host, port } => {
+            let stream = TcpStream::connect((host.as_str(), *port))?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            Ok(stream.into())
+        }
+        Endpoint::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_nonblocking(true)?;
+            Ok(stream.into())
+        }
+        _ => Err(io::Error::other("a TCP port or a Unix socket is wanted")),
+    }
+}
+
+fn send_request(socket: &OwnedFd) -> io::Result<()> {
+    match send(socket, REQUEST, SendFlags::NOSIGNAL)? {
+        n if n == REQUEST.len() => Ok(()),
+        _ => Err(io::Error::other("a request did not fit")),
+    }
+}
+
 /// Our epoll engine without anything on top: a response is complete when enough bytes have arrived.
 fn bare(endpoint: &Endpoint, connections: usize, length: Duration) -> io::Result<(u64, Duration)> {
     let answer_bytes = first_answer(&mut *connect(endpoint)?)?.len();
@@ -177,6 +249,17 @@ impl Handler for Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_floor_counts_what_the_server_does() {
+        let listen = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: 0 };
+        let config = fixture::Config::new(listen, fixture::Service::hello());
+        let server = fixture::spawn(config).unwrap();
+        let (completed, _) = floor(server.endpoint(), 8, Duration::from_millis(50)).unwrap();
+        // Besides the first, those that were on their way at the end.
+        let served = server.stop().unwrap();
+        assert!((completed + 1..=completed + 9).contains(&served), "{completed} {served}");
+    }
 
     #[test]
     fn an_answer_ends_where_its_length_says() {

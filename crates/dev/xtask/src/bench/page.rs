@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use base::format_rate;
+use base::{format_count, format_rate};
 use stats::Estimate;
 
 use super::clients::Client;
 use super::lines::{Goal, LINES, Line, Measure, Work};
-use super::results::{LineResults, Results};
+use super::results::{LineResults, Results, Run};
 use crate::pages::ends;
 
 const HEAD: &str = "\
@@ -58,6 +58,20 @@ Profile of the client in six workloads, by `perf record -e cpu-clock -F 4999` ov
 - Lateness is only the client's own delay: a request that had to wait for a connection and was sent on the first free one is not late.
 - The fifteen rounds of the first workload were disturbed, single rounds of both engines by 25% and more. Five rounds in a quiet hour (2026-11-21) gave 1.48 (1.46–1.50) × wrk, 1.25 (1.23–1.27) × ab and 0.702 (0.689–0.714) of wrk's CPU.
 - Recording and verification are measured in rounds of 5 s, in which process start-up weighs less. Rounds of 1 s (2026-11-21) gave 1.10 (1.06–1.14) on TCP, which misses the goal, and 1.10 (0.96–1.26) on Unix sockets.
+
+## Lines that need a quiet machine
+
+These are not in the tables until they have been measured on a machine that does nothing else.
+
+- `tcp-10000`, `unix-50000`, `tcp-50000`: connections by the ten thousand. Besides throughput and CPU, the table has the client's memory (`VmHWM` of its process), the connections that the server saw, and their fairness: the responses on a connection of the slowest hundredth, divided by the median. The server writes the number of responses on each connection that ends (`serve-fixture --answers-file`). Only ours has source addresses for 50,000 connections to one TCP port. 50,000 connections need the right to raise the limit on open files.
+- `threads-1`, `threads-2`, `threads-4`, `threads-8`: threads of the client on all CPUs but the server's. On two CPUs they share one, so these lines show what a thread costs, not what it brings; and one server thread answers all of them.
+- `floor-tcp-64`, `floor-unix-64`, `floor-unix-256`, `floor-tcp-1`, `floor-tcp-10000`: client CPU per request against the floor, the system calls of our epoll engine (an epoll_wait, and for each request a recv and a send of the same bytes) with nothing between them but counting. The goal is 1.10 × the floor; it includes start-up, checks, clocks and the record.
+
+```
+cargo run --profile dist -p xtask -- bench --only tcp-10000 --only unix-50000 --only tcp-50000 --rounds 9 --seconds 5
+cargo run --profile dist -p xtask -- bench --only threads-1 --only threads-2 --only threads-4 --only threads-8 --rounds 9
+cargo run --profile dist -p xtask -- bench --only floor-tcp-64 --only floor-unix-64 --only floor-unix-256 --only floor-tcp-1 --only floor-tcp-10000 --rounds 9 --seconds 5
+```
 
 ## Run it again
 
@@ -143,7 +157,12 @@ fn verdict(goal: &Goal, estimate: &Estimate) -> &'static str {
 pub(super) fn section(line: &Line, numbers: &LineResults) -> String {
     let bulk = line.work == Work::Bulk;
     let open = matches!(line.work, Work::Open(_));
-    let late = if open { " p99 lateness, µs |" } else { "" };
+    let many = line.has_many_connections();
+    let late = match (open, many) {
+        (true, _) => " p99 lateness, µs |",
+        (_, true) => " memory, MB | connections | slowest 1% ÷ median |",
+        _ => "",
+    };
     let each = if bulk { "MB" } else { "request" };
     let mut text = format!(
         "\n### {}\n\n`{}`, {}, {} rounds of {} s, seed {}{}{}\n\n| client | {} | 95% interval | µs of client CPU per {each} | outside the kernel | failed |{late}\n| --- | ---: | ---: | ---: | ---: | ---: |{}\n",
@@ -163,7 +182,7 @@ pub(super) fn section(line: &Line, numbers: &LineResults) -> String {
             .map(|engine| format!("; `--engine auto` takes {engine}"))
             .unwrap_or_default(),
         line.unit(),
-        if open { " ---: |" } else { "" },
+        [" ---: |", " ---: | ---: | ---: |", ""][if open { 0 } else { 2 - usize::from(many) }],
     );
     for client in line.clients {
         let name = client.name();
@@ -190,12 +209,27 @@ pub(super) fn section(line: &Line, numbers: &LineResults) -> String {
             let late = numbers.level(name, |run| run.lateness_p99_ns.unwrap_or(0) as f64 / 1e3);
             let _ = write!(text, " {} |", late.map(|e| figure(e.value)).unwrap_or_default());
         }
+        if many {
+            text += &many_connections(numbers, name);
+        }
         text.push('\n');
     }
     for sentence in &numbers.skipped {
         let _ = write!(text, "\nSkipped: {sentence}.\n");
     }
     text
+}
+
+/// Memory and fairness of a client.
+fn many_connections(numbers: &LineResults, client: &str) -> String {
+    let level = |value: fn(&Run) -> f64| numbers.level(client, value).map_or(f64::NAN, |e| e.value);
+    let memory = level(|run| run.peak_bytes.unwrap_or(0) as f64 / 1e6);
+    // The geometric mean of rounds: in none of them may a share be zero.
+    let slowest = level(|run| run.spread.map_or(f64::NAN, |spread| spread.slowest.max(1e-3)));
+    let spreads = numbers.runs.iter().filter(|run| run.client == client);
+    let fewest = spreads.filter_map(|run| run.spread).map(|spread| spread.connections).min();
+    let fewest = fewest.map_or_else(|| "–".to_owned(), format_count);
+    format!(" {} | {fewest} | {} |", figure(memory), figure(slowest))
 }
 
 /// Machines and versions, without duplicates.

@@ -50,6 +50,39 @@ pub(super) struct Run {
     pub(super) user_s: f64,
     pub(super) system_s: f64,
     pub(super) lateness_p99_ns: Option<u64>,
+    /// The most memory that the client had.
+    #[serde(default)]
+    pub(super) peak_bytes: Option<u64>,
+    /// How the server's responses were distributed, where there are many connections.
+    #[serde(default)]
+    pub(super) spread: Option<Spread>,
+}
+
+/// How responses were distributed over connections.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Spread {
+    /// Connections, as the server saw them.
+    pub(super) connections: u64,
+    /// Those that got no response.
+    pub(super) without: u64,
+    /// Responses on a connection of the slowest hundredth at most, ÷ the median.
+    pub(super) slowest: f64,
+}
+
+impl Spread {
+    /// Of the responses on each connection; `None` without any.
+    pub(super) fn of(mut responses: Vec<u32>) -> Option<Spread> {
+        responses.sort_unstable();
+        let at = |share: f64| {
+            let rank = (share * responses.len() as f64).ceil() as usize;
+            responses.get(rank.max(1) - 1).map(|responses| f64::from(*responses))
+        };
+        Some(Spread {
+            connections: responses.len() as u64,
+            without: responses.iter().filter(|responses| **responses == 0).count() as u64,
+            slowest: at(0.01)? / at(0.5)?.max(1.0),
+        })
+    }
 }
 
 impl Run {
@@ -111,6 +144,8 @@ pub(super) fn sample() -> LineResults {
         user_s,
         system_s: 0.8,
         lateness_p99_ns: Some(50_000),
+        peak_bytes: Some(9 << 20),
+        spread: Spread::of(vec![10; 100]),
     };
     LineResults {
         date: "2026-01-02T03:04:05Z".to_owned(),
@@ -147,6 +182,17 @@ mod tests {
             "{ratio:?}"
         );
         assert_eq!(sample().ratio("tachograph, epoll", "ab", |run| run.rate_per_s), None);
+    }
+
+    #[test]
+    fn responses_are_spread_over_connections() {
+        let mut responses = vec![40; 998];
+        responses.extend([0, 10]);
+        let spread = Spread::of(responses.clone()).unwrap();
+        assert_eq!((spread.connections, spread.without, spread.slowest), (1_000, 1, 1.0));
+        responses.extend([10; 20]);
+        assert_eq!(Spread::of(responses).unwrap().slowest, 0.25);
+        assert_eq!(Spread::of(Vec::new()), None);
     }
 
     #[test]

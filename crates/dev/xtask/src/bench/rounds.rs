@@ -10,13 +10,16 @@ use super::Options;
 use super::calls::{InstalledClient, Outcome, Place};
 use super::clients::Client;
 use super::lines::{Line, Offer, Transport, Work};
-use super::results::{LineResults, Run};
+use super::results::{LineResults, Run, Spread};
 use crate::process::{Cost, PinnedProcess, free_port};
 use crate::tools::rounds::Rounds;
 use crate::{binary, pages};
 
 /// Additional time for a client's turn, and for a server to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long no connection must have ended for all to have.
+const SETTLED: Duration = Duration::from_millis(200);
 
 /// What the lines share.
 pub(super) struct Bench {
@@ -33,6 +36,8 @@ struct Server {
     _process: PinnedProcess,
     place: Place,
     count: PathBuf,
+    /// The responses on each connection that has ended, where there are many.
+    answers: PathBuf,
 }
 
 impl Bench {
@@ -45,6 +50,11 @@ impl Bench {
             own: std::env::current_exe().map_err(text)?,
             folder: tempfile::tempdir().map_err(text)?,
         })
+    }
+
+    /// Whether somebody wants it to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.rounds.stop.load(Ordering::Relaxed)
     }
 
     /// Measures one line in all its rounds.
@@ -105,7 +115,7 @@ impl Bench {
         rate: Option<f64>,
     ) -> Result<Run, String> {
         let arguments = installed.client.arguments(line, &server.place, self.options.seconds, rate);
-        let before = server.served();
+        let (before, ended) = (server.served(), server.answers().len());
         let (outcome, cost) = self.load(line, installed, &arguments, &server.place)?;
         let served = match (before, server.served()) {
             (Some(before), Some(after)) if line.work != Work::Bulk => Some(after - before),
@@ -129,6 +139,11 @@ impl Bench {
             user_s: cost.user_s,
             system_s: cost.system_s,
             lateness_p99_ns: outcome.lateness_p99_ns,
+            peak_bytes: Some(cost.peak_bytes).filter(|bytes| *bytes > 0),
+            spread: match line.has_many_connections() {
+                true => Spread::of(server.settled_answers().split_off(ended)),
+                false => None,
+            },
         })
     }
 
@@ -145,8 +160,13 @@ impl Bench {
             Client::Iperf3 => Some(self.iperf3(installed, place)?),
             _ => None,
         };
-        let cpu = if line.same_cpu { self.rounds.server_cpu } else { self.rounds.tool_cpu };
-        let client = self.start(cpu, &installed.path, arguments)?;
+        let cpus = match line {
+            Line { same_cpu: true, .. } => &base::CpuSet::one(self.rounds.server_cpu),
+            Line { threads: 1, .. } => &base::CpuSet::one(self.rounds.tool_cpu),
+            _ => &self.rounds.other_cpus,
+        };
+        let (program, folder) = (&installed.path, self.folder.path());
+        let client = PinnedProcess::start_on(cpus, program, arguments, folder)?;
         let limit = Duration::from_secs_f64(self.options.seconds) + PATIENCE;
         let (text, cost) = client.finish(limit, &self.rounds.stop)?;
         Ok((installed.client.read(line.work, &text)?, cost))
@@ -201,20 +221,23 @@ impl Bench {
             other_port: free_port()?,
             socket: folder.join("server.sock"),
         };
-        let count = folder.join("served");
+        let (count, answers) = (folder.join("served"), folder.join("answers"));
         let listen = match line.transport {
             Transport::Tcp => format!("tcp://127.0.0.1:{}", place.port),
             Transport::Unix => format!("unix:{}", place.socket.display()),
         };
         let mode = if line.work == Work::Bulk { "bulk" } else { "http" };
-        let counted = count.display().to_string();
+        let (counted, distributed) = (count.display().to_string(), answers.display().to_string());
         let mut arguments =
             vec!["serve-fixture", "--mode", mode, "--listen", &listen, "--served-file", &counted];
+        if line.has_many_connections() {
+            arguments.extend(["--answers-file", &distributed]);
+        }
         arguments.extend(line.tls.then_some("--tls"));
         arguments.extend((line.streams > 0).then_some("--http2"));
         let mut process = self.start(self.rounds.server_cpu, &self.ours, &arguments)?;
         self.until_printed(&mut process, "listening")?;
-        Ok(Server { _process: process, place, count })
+        Ok(Server { _process: process, place, count, answers })
     }
 
     fn until_printed(&self, process: &mut PinnedProcess, word: &str) -> Result<(), String> {
@@ -236,6 +259,26 @@ impl Bench {
 }
 
 impl Server {
+    /// The responses on each connection that has ended.
+    fn answers(&self) -> Vec<u32> {
+        // There is no file where there are few connections.
+        let bytes = std::fs::read(&self.answers).unwrap_or_default();
+        bytes.as_chunks().0.iter().map(|four| u32::from_le_bytes(*four)).collect()
+    }
+
+    /// The same once no more connections end.
+    fn settled_answers(&self) -> Vec<u32> {
+        let mut before = self.answers();
+        loop {
+            std::thread::sleep(SETTLED);
+            let now = self.answers();
+            if now.len() == before.len() {
+                return now;
+            }
+            before = now;
+        }
+    }
+
     /// The number of requests served so far.
     fn served(&self) -> Option<u64> {
         let bytes = std::fs::read(&self.count).ok()?;

@@ -26,7 +26,8 @@ fn arguments(load: &Load) -> Option<String> {
         Work::Closed { seconds } | Work::Rate { seconds, .. } => format!("-t {seconds} -n {MANY}"),
     };
     let timeout = load.timeout_s;
-    (!load.unix).then(|| format!("-q -k -r -s {timeout} -c {CONNECTIONS} {work} {}", load.url()))
+    (!load.unix && !load.protocol.is_http2())
+        .then(|| format!("-q -k -r -s {timeout} -c {CONNECTIONS} {work} {}", load.url()))
 }
 
 fn read(printed: &ToolOutput) -> Option<Report> {

@@ -26,9 +26,11 @@ fn arguments(load: &Load) -> Option<String> {
     };
     let through = if load.unix { format!(" -unix-socket {SOCKET}") } else { String::new() };
     let (timeout, url) = (load.timeout_s, load.url());
+    let insecure = load.protocol.with_tls(" -https-insecure");
+    let version = if load.protocol.is_http2() { " -h2 -stdclient" } else { "" };
     Some(format!(
-        "load -loglevel Error -allow-initial-errors -c {CONNECTIONS} -timeout {timeout}s {work} \
-         -r 0.0001 -p 50,99,99.9 -json {OUT}{through} {url}"
+        "load -loglevel Error -allow-initial-errors -c {CONNECTIONS}{insecure}{version} \
+         -timeout {timeout}s {work} -r 0.0001 -p 50,99,99.9 -json {OUT}{through} {url}"
     ))
 }
 

@@ -1,7 +1,8 @@
-//! h2load: a closed loop, by number or by time, or at a rate for each connection.
+//! h2load: a closed loop, by number or by time, or at a rate for each connection; it verifies no
+//! certificates.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, SOCKET, Work};
+use crate::tools::load::{CONNECTIONS, Load, SHARED, SOCKET, Work};
 use crate::tools::report::{Latency, Report, ToolOutput, failures, millis, numbers};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -17,14 +18,18 @@ pub(crate) const TOOL: Tool = Tool {
 };
 
 fn arguments(load: &Load) -> Option<String> {
+    let (connections, shape) = match (load.protocol.is_http2(), SHARED) {
+        (false, _) => (CONNECTIONS, format!("--h1 -t1 -c{CONNECTIONS}")),
+        (true, (connections, streams)) => (connections, format!("-t1 -c{connections} -m{streams}")),
+    };
     let work = match load.work {
         Work::Number { requests, .. } => format!("-n {requests}"),
         Work::Closed { seconds } => format!("-D {seconds}"),
-        Work::Rate { per_s, seconds } => format!("-D {seconds} --rps {}", per_s / CONNECTIONS),
+        Work::Rate { per_s, seconds } => format!("-D {seconds} --rps {}", per_s / connections),
     };
     let through = if load.unix { format!(" -B unix:{SOCKET}") } else { String::new() };
     let (timeout, url) = (load.timeout_s, load.url());
-    Some(format!("--h1 -t1 -c{CONNECTIONS} -N {timeout} {work}{through} {url}"))
+    Some(format!("{shape} -N {timeout} {work}{through} {url}"))
 }
 
 fn read(printed: &ToolOutput) -> Option<Report> {

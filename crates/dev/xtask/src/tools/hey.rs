@@ -1,7 +1,8 @@
-//! hey: a closed loop, by number or by time, with a limit on the rate of each worker.
+//! hey: a closed loop, by number or by time, with a limit on the rate of each worker; it verifies no
+//! certificates, and speaks HTTP/2 only with TLS.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, Work};
+use crate::tools::load::{CONNECTIONS, Load, Protocol, Work};
 use crate::tools::report::{Latency, Report, ToolOutput, numbers};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -22,7 +23,12 @@ fn arguments(load: &Load) -> Option<String> {
         Work::Closed { seconds } => format!("-z {seconds}s"),
         Work::Rate { per_s, seconds } => format!("-z {seconds}s -q {}", per_s / CONNECTIONS),
     };
-    (!load.unix).then(|| format!("-c {CONNECTIONS} -t {} {work} {}", load.timeout_s, load.url()))
+    let version = if load.protocol == Protocol::H2 { " -h2" } else { "" };
+    // It names the host with its port to TLS (SNI), which rustls refuses.
+    let host = load.protocol.with_tls(" -host localhost");
+    (!load.unix && load.protocol != Protocol::H2c).then(|| {
+        format!("-c {CONNECTIONS}{version}{host} -t {} {work} {}", load.timeout_s, load.url())
+    })
 }
 
 fn read(printed: &ToolOutput) -> Option<Report> {

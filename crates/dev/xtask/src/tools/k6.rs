@@ -1,7 +1,7 @@
 //! k6: a script with a closed loop, a number of iterations or a constant arrival rate.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, OUT, SCRIPT, Work};
+use crate::tools::load::{CONNECTIONS, Load, OUT, Protocol, SCRIPT, Work};
 use crate::tools::report::{Latency, Report, ToolOutput, failures};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -17,7 +17,9 @@ pub(crate) const TOOL: Tool = Tool {
 };
 
 fn arguments(load: &Load) -> Option<String> {
-    (!load.unix).then(|| format!("run --quiet --no-usage-report --summary-export {OUT} {SCRIPT}"))
+    // It speaks HTTP/2 only with TLS, if the server does.
+    (!load.unix && load.protocol != Protocol::H2c)
+        .then(|| format!("run --quiet --no-usage-report --summary-export {OUT} {SCRIPT}"))
 }
 
 /// Checks and thresholds are how k6 is told what a correct response is, and when to fail.
@@ -38,13 +40,14 @@ fn script(load: &Load) -> String {
         ),
     };
     let (url, timeout) = (load.url(), load.timeout_s);
+    let insecure = load.protocol.with_tls("\n  insecureSkipTLSVerify: true,");
     format!(
         "import http from 'k6/http';
 import {{ check }} from 'k6';
 export const options = {{
   scenarios: {{ load: {{ {executor} }} }},
   summaryTrendStats: ['avg', 'med', 'p(99)', 'p(99.9)', 'max'],
-  thresholds: {{ checks: ['rate==1'], http_req_failed: ['rate==0'] }},
+  thresholds: {{ checks: ['rate==1'], http_req_failed: ['rate==0'] }},{insecure}
 }};
 export default function () {{
   const response = http.get('{url}', {{ timeout: '{timeout}s' }});
@@ -88,7 +91,7 @@ mod tests {
 
     #[test]
     fn its_script_has_an_executor_for_each_kind_of_work() {
-        let script = |work| script(&Load { port: 80, unix: false, work, timeout_s: 1 });
+        let script = |work| script(&tests::load(work));
         let closed = script(Work::Closed { seconds: 3 });
         assert!(closed.contains("load: { executor: 'constant-vus', vus: 10, duration: '3s' }"));
         assert!(closed.contains("http.get('http://127.0.0.1:80/', { timeout: '1s' })"));

@@ -7,13 +7,44 @@ pub(crate) struct Load {
     pub(crate) port: u16,
     /// Whether to connect through the Unix socket [`SOCKET`] instead.
     pub(crate) unix: bool,
+    pub(crate) protocol: Protocol,
     pub(crate) work: Work,
     /// Timeout of a request; tools accept whole seconds only.
     pub(crate) timeout_s: u32,
 }
 
-/// Connections of every load.
+/// Connections of every load of HTTP/1.1.
 pub(crate) const CONNECTIONS: u32 = 10;
+
+/// Connections of a load of HTTP/2, and the streams on each: as many requests at once.
+pub(crate) const SHARED: (u32, u32) = (2, 5);
+
+/// What a tool speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    #[default]
+    Http,
+    Https,
+    /// HTTP/2 without TLS, known in advance.
+    H2c,
+    /// HTTP/2 with TLS.
+    H2,
+}
+
+impl Protocol {
+    pub(crate) fn is_tls(self) -> bool {
+        matches!(self, Protocol::Https | Protocol::H2)
+    }
+
+    pub(crate) fn is_http2(self) -> bool {
+        matches!(self, Protocol::H2c | Protocol::H2)
+    }
+
+    /// These options of a tool, if it needs them for TLS.
+    pub(crate) fn with_tls(self, options: &'static str) -> &'static str {
+        if self.is_tls() { options } else { "" }
+    }
+}
 
 /// The server's Unix socket.
 pub(crate) const SOCKET: &str = "server.sock";
@@ -50,7 +81,8 @@ pub(crate) enum Work {
 
 impl Load {
     pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/", self.port)
+        let scheme = if self.protocol.is_tls() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}/", self.port)
     }
 
     /// The longest that a tool without faults takes, in seconds.

@@ -34,7 +34,7 @@ pub(crate) struct Tool {
     pub(crate) uncertainty: &'static str,
     /// Its load on the stalling server.
     pub(crate) rate: &'static str,
-    /// Its arguments for a load, separated by spaces; `None` if it has no options for it.
+    /// Its arguments for a load, separated by spaces; `None` if it cannot do it.
     pub(crate) arguments: fn(&Load) -> Option<String>,
     /// Content of the file [`SCRIPT`](load::SCRIPT), which its arguments name.
     pub(crate) script: Option<fn(&Load) -> String>,
@@ -78,7 +78,7 @@ pub(crate) fn version(path: &Path, arguments: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::load::Work;
+    use crate::tools::load::{Protocol, Work};
 
     /// Reads a tool's report from text and JSON.
     pub(crate) fn read(tool: &Tool, text: &str, json: &str) -> Report {
@@ -86,9 +86,14 @@ mod tests {
         (tool.read)(&ToolOutput { text: text.to_owned(), json }).expect("a report")
     }
 
+    /// A load over TCP.
+    pub(crate) fn load(work: Work) -> Load {
+        Load { port: 80, unix: false, protocol: Protocol::Http, work, timeout_s: 1 }
+    }
+
     /// A tool's arguments for each kind of work, and for a Unix socket.
     pub(crate) fn calls(tool: &Tool) -> [String; 4] {
-        let load = |work, unix| Load { port: 80, unix, work, timeout_s: 1 };
+        let load = |work, unix| Load { unix, ..load(work) };
         let number = Work::Number { requests: 2000, or_seconds: 1 };
         [
             load(Work::Closed { seconds: 3 }, false),
@@ -97,6 +102,45 @@ mod tests {
             load(number, true),
         ]
         .map(|load| (tool.arguments)(&load).unwrap_or_else(|| "–".to_owned()))
+    }
+
+    #[test]
+    fn protocols_that_a_tool_speaks_have_their_options() {
+        let number = Work::Number { requests: 7, or_seconds: 1 };
+        let word = |tool: &Tool, protocol| {
+            let load = Load { protocol, ..load(number) };
+            let arguments = (tool.arguments)(&load)?;
+            let scheme = if protocol.is_tls() { "https://" } else { "http://" };
+            let script = tool.script.map(|script| script(&load)).unwrap_or_default();
+            assert!(arguments.contains(scheme) || script.contains(scheme), "{arguments}");
+            // What it says otherwise than without TLS and HTTP/2.
+            let plain = (tool.arguments)(&tests::load(number)).unwrap_or_default();
+            let plain: Vec<&str> = plain.split(' ').collect();
+            let new = arguments.split(' ').filter(|word| !plain.contains(word));
+            Some(new.filter(|word| !word.contains("://")).collect::<Vec<_>>().join(" "))
+        };
+        let words: Vec<_> = TOOLS
+            .iter()
+            .map(|tool| {
+                let of = |protocol| word(tool, protocol).unwrap_or_else(|| "–".to_owned());
+                let all = [Protocol::Https, Protocol::H2c, Protocol::H2].map(of);
+                format!("{}: {}", tool.name, all.join(" | "))
+            })
+            .collect();
+        assert_eq!(
+            words,
+            [
+                "wrk:  | – | –",
+                "ab:  | – | –",
+                "h2load:  | -c2 -m5 | -c2 -m5",
+                "hey: -host localhost | – | -h2 -host localhost",
+                "oha: --insecure | --http2 2 -p 5 | --http2 2 -p 5 --insecure",
+                "vegeta: -insecure -http2=false | -h2c | -insecure",
+                "k6:  | – | ",
+                "fortio: -https-insecure | -h2 -stdclient | -https-insecure -h2 -stdclient",
+                "tachograph: --insecure | --http2 --streams 5 2 | --http2 --streams 5 2 --insecure",
+            ]
+        );
     }
 
     #[test]

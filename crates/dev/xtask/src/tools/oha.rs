@@ -1,7 +1,7 @@
 //! oha: a closed loop, by number or by time, or a rate, with latency from the schedule on request.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, SOCKET, Work};
+use crate::tools::load::{CONNECTIONS, Load, SHARED, SOCKET, Work};
 use crate::tools::report::{Latency, Report, ToolOutput};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -26,8 +26,13 @@ fn arguments(load: &Load) -> Option<String> {
     };
     let through = if load.unix { format!(" --unix-socket {SOCKET}") } else { String::new() };
     let (timeout, url) = (load.timeout_s, load.url());
+    let shape = match (load.protocol.is_http2(), SHARED) {
+        (false, _) => format!("-c {CONNECTIONS}"),
+        (true, (connections, streams)) => format!("--http2 -c {connections} -p {streams}"),
+    };
+    let insecure = load.protocol.with_tls(" --insecure");
     Some(format!(
-        "--no-tui --output-format json -c {CONNECTIONS} -t {timeout}s {work}{through} {url}"
+        "--no-tui --output-format json {shape}{insecure} -t {timeout}s {work}{through} {url}"
     ))
 }
 

@@ -1,7 +1,7 @@
 //! `tachograph load`: a closed loop or a constant rate, by number or by time.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, OUT, SOCKET, Work};
+use crate::tools::load::{CONNECTIONS, Load, OUT, SHARED, SOCKET, Work};
 use crate::tools::report::{Latency, Report, ToolOutput};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -18,18 +18,25 @@ pub(crate) const TOOL: Tool = Tool {
 
 /// An open loop opens the connections that it needs.
 fn arguments(load: &Load) -> Option<String> {
+    let (connections, version) = match (load.protocol.is_http2(), SHARED) {
+        (false, _) => (CONNECTIONS, String::new()),
+        (true, (connections, streams)) => (connections, format!("--http2 --streams {streams} ")),
+    };
     let work = match load.work {
         Work::Number { requests, .. } => {
-            format!("--connections {CONNECTIONS} --requests {requests}")
+            format!("{version}--connections {connections} --requests {requests}")
         }
-        Work::Closed { seconds } => format!("--connections {CONNECTIONS} --duration {seconds}s"),
+        Work::Closed { seconds } => {
+            format!("{version}--connections {connections} --duration {seconds}s")
+        }
         Work::Rate { per_s, seconds } => {
-            format!("--rate {per_s} --arrivals uniform --duration {seconds}s")
+            format!("{version}--rate {per_s} --arrivals uniform --duration {seconds}s")
         }
     };
     let through = if load.unix { format!(" --unix-socket {SOCKET}") } else { String::new() };
     let (timeout, url) = (load.timeout_s, load.url());
-    Some(format!("load {work} --timeout {timeout}s --export-json {OUT}{through} {url}"))
+    let insecure = load.protocol.with_tls(" --insecure");
+    Some(format!("load {work}{insecure} --timeout {timeout}s --export-json {OUT}{through} {url}"))
 }
 
 fn read(printed: &ToolOutput) -> Option<Report> {
@@ -42,6 +49,7 @@ fn read(printed: &ToolOutput) -> Option<Report> {
         failures: printed.counts("/errors"),
         unfinished: ledger("in_flight")?,
         warmup: printed.count("/warm_up/sent").unwrap_or(0),
+        warmup_failed: printed.count("/warm_up/failed").unwrap_or(0),
         latency: Latency {
             mean: millis("mean"),
             p50: millis("p50"),
@@ -78,11 +86,11 @@ mod tests {
     #[test]
     fn its_report_is_read() {
         let json = r#"{"ledger":{"completed":1980,"failed":20,"in_flight":1,"sent":2001},
-            "warm_up":{"sent":3},"errors":{"closed before a response":20},
+            "warm_up":{"sent":30,"failed":1},"errors":{"closed before a response":20},
             "latency_ns":{"max":338431,"mean":134768,"p50":122175,"p99":215935,"p99_9":336895}}"#;
         let report = tests::read(&TOOL, "", json);
         assert_eq!((report.total, report.failed, report.unfinished), (2000, 20, 1));
-        assert_eq!(report.warmup, 3);
+        assert_eq!((report.warmup, report.warmup_failed), (30, 1));
         assert_eq!(report.failures["closed before a response"], 20);
         let Latency { mean, p50, p99, p99_9, max } = report.latency;
         assert_eq!(

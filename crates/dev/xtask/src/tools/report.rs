@@ -19,6 +19,9 @@ pub(crate) struct Report {
     pub(crate) unfinished: u64,
     /// Requests reported as sent before the measurement.
     pub(crate) warmup: u64,
+    /// Those of them that failed.
+    #[serde(default)]
+    pub(crate) warmup_failed: u64,
     /// Requests per second, where they are read.
     #[serde(skip)]
     pub(crate) per_s: Option<f64>,

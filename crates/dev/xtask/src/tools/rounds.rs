@@ -18,6 +18,8 @@ pub(crate) struct Rounds {
     pub(crate) machine: String,
     pub(crate) server_cpu: usize,
     pub(crate) tool_cpu: usize,
+    /// All CPUs but the server's.
+    pub(crate) other_cpus: base::CpuSet,
     count: u32,
     seed: Seed,
 }
@@ -25,7 +27,7 @@ pub(crate) struct Rounds {
 impl Rounds {
     /// So many rounds for `command`, in an order that the seed decides.
     pub(crate) fn new(command: &str, count: u32, seed: Seed) -> Result<Rounds, String> {
-        let [server_cpu, tool_cpu] = two_cpus()?;
+        let (server_cpu, tool_cpu, other_cpus) = cpus()?;
         Ok(Rounds {
             _exclusive: stage::exclusive(&base::CpuSet::default(), command)
                 .map_err(|error| error.to_string())?,
@@ -33,6 +35,7 @@ impl Rounds {
             machine: pages::machine(),
             server_cpu,
             tool_cpu,
+            other_cpus,
             count,
             seed,
         })
@@ -57,12 +60,16 @@ impl Rounds {
     }
 }
 
-/// Two CPUs on which this program may run.
-fn two_cpus() -> Result<[usize; 2], String> {
+/// The CPUs of a server, of a tool, and all others than the server's, on which this program may run.
+fn cpus() -> Result<(usize, usize, base::CpuSet), String> {
     let allowed = sched_getaffinity(None).map_err(|error| format!("sched_getaffinity: {error}"))?;
     let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
     match (cpus.next(), cpus.next()) {
-        (Some(first), Some(second)) => Ok([first, second]),
+        (Some(first), Some(second)) => {
+            let rest = std::iter::once(second).chain(cpus).map(|cpu| cpu.to_string());
+            let rest = rest.collect::<Vec<_>>().join(",").parse();
+            Ok((first, second, rest.map_err(|error| format!("{error}"))?))
+        }
         _ => Err("there is one CPU, and the server and a tool need one each".to_owned()),
     }
 }

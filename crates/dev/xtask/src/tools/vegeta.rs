@@ -1,7 +1,7 @@
 //! vegeta: a constant rate, or a closed loop with a limit on its workers.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, SCRIPT, SOCKET, Work};
+use crate::tools::load::{CONNECTIONS, Load, Protocol, SCRIPT, SOCKET, Work};
 use crate::tools::report::{Latency, Report, ToolOutput};
 
 /// Requests per second where a number of them is wanted: vegeta knows rates and durations only.
@@ -33,7 +33,16 @@ fn arguments(load: &Load) -> Option<String> {
     };
     let through = if load.unix { format!(" -unix-socket {SOCKET}") } else { String::new() };
     let timeout = load.timeout_s;
-    Some(format!("attack -targets {SCRIPT} -output {RESULTS} -timeout {timeout}s {work}{through}"))
+    // With TLS it prefers HTTP/2.
+    let version = match load.protocol {
+        Protocol::Http => "",
+        Protocol::Https => " -insecure -http2=false",
+        Protocol::H2 => " -insecure",
+        Protocol::H2c => " -h2c",
+    };
+    Some(format!(
+        "attack -targets {SCRIPT} -output {RESULTS} -timeout {timeout}s {work}{through}{version}"
+    ))
 }
 
 fn read(printed: &ToolOutput) -> Option<Report> {

@@ -18,7 +18,7 @@ pub(crate) const TOOL: Tool = Tool {
 
 fn arguments(load: &Load) -> Option<String> {
     let (seconds, timeout) = (load.seconds(), load.timeout_s);
-    (!load.unix).then(|| {
+    (!load.unix && !load.protocol.is_http2()).then(|| {
         format!("-t1 -c{CONNECTIONS} -d{seconds}s --timeout {timeout}s --latency {}", load.url())
     })
 }

@@ -18,7 +18,7 @@ const CLOSES: [&str; 2] = ["close-announced", "close-silent"];
 pub(super) fn page(results: &Results) -> String {
     let mut out = head();
     for (id, title, text, table) in [
-        ("delay", "A constant delay", DELAY, tables::delay as fn(&ScenarioResults) -> String),
+        ("delay", "A constant delay", DELAY, tables::delay as Table),
         ("stall", "A stall", STALL, tables::stall),
     ] {
         if let Some(measured) = results.scenarios.get(id) {
@@ -36,6 +36,7 @@ pub(super) fn page(results: &Results) -> String {
         }
     }
     out.push_str(&faults(results));
+    PROTOCOLS.iter().for_each(|section| out.push_str(&section.page(results)));
     out.push_str(&comparing::section(results));
     let _ = write!(out, "\n## Tools\n\n{}", tables::tools(results));
     out.push_str(FORTIO);
@@ -142,6 +143,143 @@ fn faults(results: &Results) -> String {
     )
 }
 
+type Table = fn(&ScenarioResults) -> String;
+
+/// The servers of a protocol.
+struct ProtocolSection {
+    title: &'static str,
+    text: &'static str,
+    /// Scenarios whose latencies are shown, and how.
+    latencies: &'static [(&'static str, Table)],
+    /// Scenarios whose counts are shown, and those whose faults are.
+    counts: &'static [&'static str],
+    faults: &'static [&'static str],
+    notes: &'static str,
+}
+
+const PROTOCOLS: [ProtocolSection; 3] = [
+    ProtocolSection {
+        title: "HTTPS",
+        text: HTTPS,
+        latencies: &[("https-delay", tables::delay), ("https-stall", tables::stall)],
+        counts: &[
+            "https-counts",
+            "https-close-announced",
+            "https-close-silent",
+            "https-close-unnoticed",
+        ],
+        faults: &[
+            "https-status-500",
+            "https-wrong-body",
+            "https-truncated",
+            "https-cut-off",
+            "https-reset",
+            "https-no-response",
+        ],
+        notes: HTTPS_NOTES,
+    },
+    ProtocolSection {
+        title: "HTTP/2 without TLS",
+        text: H2C,
+        latencies: &[("h2c-delay", tables::delay)],
+        counts: &["h2c-counts", "h2c-goaway", "h2c-close-silent"],
+        faults: &["h2c-status-500", "h2c-wrong-body", "h2c-length", "h2c-reset", "h2c-trailers"],
+        notes: H2C_NOTES,
+    },
+    ProtocolSection {
+        title: "HTTP/2 with TLS",
+        text: H2,
+        latencies: &[("h2-delay", tables::delay), ("h2-stall", tables::stall)],
+        counts: &["h2-counts", "h2-goaway", "h2-close-silent"],
+        faults: &["h2-status-500", "h2-wrong-body", "h2-length", "h2-reset", "h2-trailers"],
+        notes: H2_NOTES,
+    },
+];
+
+impl ProtocolSection {
+    fn page(&self, results: &Results) -> String {
+        let counts = columns(results, self.counts);
+        let faults = columns(results, self.faults);
+        if counts.is_empty() && faults.is_empty() {
+            return String::new();
+        }
+        let latencies: Vec<&str> = self.latencies.iter().map(|(id, _)| *id).collect();
+        let servers = servers(&[latencies.as_slice(), self.counts, self.faults].concat());
+        let mut out = format!("\n## {}\n\n{}\n{servers}", self.title, self.text);
+        for (id, table) in self.latencies {
+            for (title, measured) in columns(results, &[id]) {
+                let _ = write!(out, "\n**{title}**\n\n{}", table(measured));
+            }
+        }
+        for (title, measured) in &counts {
+            let _ = write!(out, "\n**{title}**\n\n{}", tables::counts(measured));
+        }
+        if !faults.is_empty() {
+            let _ = write!(
+                out,
+                "\nFailures that the tool reports, of those that happened; one response in 100 is at \
+                 fault:\n\n{}\n<details><summary>The tools' own words for these failures (first \
+                 round)</summary>\n\n{}\n</details>\n\n<details><summary>Requests received by the \
+                 server (first round)</summary>\n\n{}\n</details>\n",
+                tables::faults(&faults),
+                tables::words(&faults),
+                tables::server(&[counts, faults].concat()),
+            );
+        }
+        if !self.notes.is_empty() {
+            let _ = write!(out, "\n{}", self.notes);
+        }
+        out
+    }
+}
+
+const HTTPS: &str = "\
+The same servers with TLS 1.3, and the same loads and columns as above. No tool verifies the certificate, \
+which the server signs itself. 2,000 requests where no table says otherwise; wrk runs for 1 s.
+";
+
+const HTTPS_NOTES: &str = "\
+- ab prints no report if the server resets a connection, and in most rounds none if it closes one \
+without `Connection: close`; it waits for the response until its timeout.
+- A truncated body is found by its length, with `close_notify` and without it. hey and fortio do not \
+report it.
+- hey, vegeta, k6 and fortio send a request again, and h2load does not replace a connection, as without \
+TLS.
+- hey has `-host` because it otherwise names the address and its port to the server (SNI), which rustls \
+refuses.
+- Of tachograph, the table has the failures of the load and of the requests before it, which it reports \
+apart.
+";
+
+const H2C: &str = "\
+Two connections of five streams (`-c2 -m5` of h2load) for h2load, oha and tachograph; the others decide \
+themselves how many connections they open. wrk and ab do not speak HTTP/2, hey and k6 only with TLS. \
+2,000 requests where no table says otherwise.
+";
+
+const H2C_NOTES: &str = "\
+- After a GOAWAY, tachograph reports the requests that were on their way as `not processed before GOAWAY`, \
+and oha as failed: the server did not process them. vegeta sends them again, which HTTP/2 allows \
+(RFC 9113, section 8.7). fortio has one request at a time on each connection, so none is on its way. \
+h2load opens no new connection, and reports the requests that were left as failed, though it never sent \
+them.
+- A malformed response is one failure for h2load and tachograph. vegeta ends the connection, and fails \
+the requests beside it too. oha accepts the response; fortio reports neither it nor bodies that are too \
+short or end in a reset.
+";
+
+const H2: &str = "\
+The same servers with TLS, where the protocol is chosen by ALPN.
+";
+
+const H2_NOTES: &str = "\
+- At the stall, h2load has 100/s on each of two connections.
+- hey and vegeta send again what a GOAWAY leaves undone. k6 and fortio have one request at a time on \
+each connection.
+- hey does not report errors while it reads a body, as with HTTP/1.1; a malformed response fails its \
+requests on the same connection, as vegeta's.
+";
+
 fn columns<'r>(results: &'r Results, ids: &[&str]) -> Vec<(&'static str, &'r ScenarioResults)> {
     let scenarios = ids.iter().filter_map(|id| Scenario::named(id));
     scenarios
@@ -229,6 +367,7 @@ fn commands(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::load::Protocol;
     use crate::truth::results::{MissingTool, Run, Truth};
 
     #[test]
@@ -267,9 +406,23 @@ mod tests {
         for scenario in &SCENARIOS {
             assert!(page.contains(&format!("({})</summary>", scenario.id)), "{}", scenario.id);
         }
+        // Every scenario of a protocol has its section.
+        let shown =
+            PROTOCOLS.iter().map(|one| one.latencies.len() + one.counts.len() + one.faults.len());
+        let of_protocols = SCENARIOS.iter().filter(|one| one.protocol != Protocol::Http);
+        assert_eq!(shown.sum::<usize>(), of_protocols.count());
         assert!(page.contains("- delay, stall, counts-time, counts-number, status-500,"));
-        assert!(page.contains(", unix: beside a build\n"));
-        for heading in ["A constant delay", "A stall", "Counts", "Faults", "Closed connections"] {
+        assert!(page.contains(", unix, https-delay, ") && page.contains(": beside a build\n"));
+        for heading in [
+            "A constant delay",
+            "A stall",
+            "Counts",
+            "Faults",
+            "Closed connections",
+            "HTTPS",
+            "HTTP/2 without TLS",
+            "HTTP/2 with TLS",
+        ] {
             assert!(page.contains(&format!("\n## {heading}\n")), "{heading}");
         }
         assert!(

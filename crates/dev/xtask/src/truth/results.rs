@@ -94,6 +94,9 @@ pub(super) struct Truth {
     pub(super) cut: u64,
     pub(super) dropped: u64,
     pub(super) late: u64,
+    /// Of HTTP/2.
+    #[serde(default)]
+    pub(super) broken: u64,
     /// From reading a request to sending its response.
     pub(super) held: Latency,
 }
@@ -110,13 +113,15 @@ impl Truth {
             cut: tally.cut,
             dropped: tally.dropped,
             late: tally.late,
+            broken: tally.broken,
             held: Latency::of(tally.held.into_iter().map(millis).collect()),
         }
     }
 
     /// Requests that the server did not answer correctly, or too late.
     pub(super) fn faults(&self) -> u64 {
-        self.errors + self.corrupt + self.truncated + self.cut + self.dropped + self.late
+        let of_connections = self.cut + self.dropped + self.broken;
+        self.errors + self.corrupt + self.truncated + of_connections + self.late
     }
 }
 

@@ -74,7 +74,7 @@ impl<'o> Turns<'o> {
         Ok(measured)
     }
 
-    /// Runs one tool on a fresh server; `None` if it has no options for this load.
+    /// Runs one tool on a fresh server; `None` if it cannot do this load.
     fn turn(
         &self,
         round: u32,
@@ -94,7 +94,8 @@ impl<'o> Turns<'o> {
             // Tools want a URL also with a Unix socket.
             _ => 80,
         };
-        let load = Load { port, unix: scenario.unix, work: scenario.work, timeout_s: TIMEOUT_S };
+        let Scenario { unix, protocol, work, .. } = *scenario;
+        let load = Load { port, unix, protocol, work, timeout_s: TIMEOUT_S };
         let Some(arguments) = (tool.arguments)(&load) else { return Ok(None) };
         let script = tool.script.map(|script| script(&load));
         if let Some(script) = &script {

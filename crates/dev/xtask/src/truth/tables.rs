@@ -115,11 +115,10 @@ pub(super) fn faults(columns: &[(&str, &ScenarioResults)]) -> String {
             let happened = run.truth.faults();
             match &run.report {
                 None => format!("**no report** of {}", format_count(happened)),
-                Some(report) if report.failed == happened => {
-                    format!("{} of {}", format_count(report.failed), format_count(happened))
-                }
                 Some(report) => {
-                    format!("**{}** of {}", format_count(report.failed), format_count(happened))
+                    let failed = report.failed + report.warmup_failed;
+                    let mark = if failed == happened { "" } else { "**" };
+                    format!("{mark}{}{mark} of {}", format_count(failed), format_count(happened))
                 }
             }
         }))

@@ -5,7 +5,7 @@ use crate::helper::*;
 use base::Nanos;
 use drive::Life;
 use drive::Observation;
-use fixture::{Faults, HttpAnswer, ResponseBody, Service};
+use fixture::{BrokenStream, Faults, HttpAnswer, ResponseBody, Service};
 use ledger::Errors;
 use spec::{Exchange, HttpRequest, HttpVersion};
 
@@ -73,6 +73,76 @@ fn every_fault_of_a_stream_is_one_failed_request() {
     }
 }
 
+fn broken(broken_stream: BrokenStream) -> Faults {
+    Faults { broken_stream_every: EVERY, broken_stream, ..Faults::default() }
+}
+
+#[test]
+fn trailers_that_are_wrong_are_a_failed_request_each() {
+    for way in [
+        BrokenStream::StatusInTrailers,
+        BrokenStream::UppercaseTrailer,
+        BrokenStream::UnendedTrailers,
+    ] {
+        for on in [On::V4, On::TlsUnix] {
+            let rig = streams(on, Service::hello(), broken(way));
+            let mut session = rig.session();
+            let seen = session.run(&requests(REQUESTS)).unwrap();
+            assert_laws(&seen);
+            assert_eq!(seen.errors, errors(&[("HTTP/2 broken", STRIKES)]), "{on:?} {way:?}");
+            assert_eq!(seen.connects, 1, "{on:?} {way:?}");
+            assert_eq!(rig.fixture.stop().unwrap(), REQUESTS + 3);
+        }
+    }
+}
+
+#[test]
+fn what_answers_no_request_ends_its_connection() {
+    for (way, is_answered) in [
+        (BrokenStream::TrailersAfterEnd, true),
+        (BrokenStream::UnknownStream, false),
+        (BrokenStream::EndedStream, false),
+    ] {
+        for on in [On::V4, On::TlsUnix] {
+            let rig = streams(on, Service::hello(), broken(way));
+            let mut session = rig.session();
+            let seen = session.run(&requests(REQUESTS)).unwrap();
+            assert_laws(&seen);
+            let failed = seen.errors.get("HTTP/2 broken").copied().unwrap_or(0);
+            assert_eq!(seen.counts.failed, failed, "{on:?} {way:?} {:?}", seen.errors);
+            assert_eq!(seen.counts.completed + failed, REQUESTS, "{on:?} {way:?}");
+            // Those that were on their way fail with their connection, at most four at a time.
+            let least = if is_answered { 0 } else { STRIKES - 1 };
+            assert!((least..=4 * STRIKES).contains(&failed), "{on:?} {way:?}: {failed}");
+            // One connection is new after each strike; the last may be unused.
+            assert!((STRIKES..=STRIKES + 2).contains(&seen.connects), "{way:?} {}", seen.connects);
+            let served = rig.fixture.stop().unwrap();
+            assert!(served <= REQUESTS + 3 && served >= seen.counts.completed + 3, "{served}");
+        }
+    }
+}
+
+/// How many of two swapped bodies every fifty responses are found.
+fn found_swaps(body: ResponseBody) -> u64 {
+    let shape = HttpAnswer { body, ..HttpAnswer::default() };
+    let rig = streams(On::V4, Service::Http(shape), broken(BrokenStream::SwappedBodies));
+    let mut session = rig.session();
+    let seen = session.run(&requests(REQUESTS)).unwrap();
+    assert_laws(&seen);
+    assert_eq!(seen.counts.completed + seen.counts.failed, REQUESTS);
+    let found = seen.errors.get("bad framing").copied().unwrap_or(0);
+    assert_eq!(seen.counts.failed, found, "{:?}", seen.errors);
+    assert_eq!(rig.fixture.stop().unwrap(), REQUESTS + 3);
+    found
+}
+
+#[test]
+fn bodies_of_two_streams_that_are_swapped_are_found_if_their_lengths_differ() {
+    assert_eq!(found_swaps(ResponseBody::Growing(1_000)), 2 * STRIKES);
+    // Nobody can know.
+    assert_eq!(found_swaps(ResponseBody::Fixed(b"Hello World!".to_vec())), 0);
+}
+
 #[test]
 fn a_status_is_that_of_the_head() {
     let faults = Faults { fail_after: Some(103), ..Faults::default() };
@@ -100,8 +170,7 @@ fn after_goaway_requests_use_a_new_connection_and_none_is_sent_again() {
     let left = seen.errors.get("not processed before GOAWAY").copied().unwrap_or(0);
     assert_eq!(seen.counts.failed, left, "{:?}", seen.errors);
     assert_eq!(seen.counts.completed + left, REQUESTS);
-    // What came after the announcement was not processed; the fixture counts it nevertheless.
-    assert!(served >= seen.counts.completed + 3, "{served}");
+    assert_eq!(served, seen.counts.completed + 3, "what came after the announcement");
     assert!(seen.connects >= 10, "{}", seen.connects);
 }
 

@@ -227,3 +227,48 @@ fn a_long_body_is_compared_to_the_last_byte() {
         assert_eq!((seen.counts.completed, seen.counts.failed), (30 - failed, failed));
     }
 }
+
+#[test]
+fn a_close_without_an_announcement_is_counted_as_one_with_it() {
+    for on in [On::Tls, On::TlsUnix] {
+        for close_tls_silently in [false, true] {
+            let truncated = Faults { truncate_every: 50, close_tls_silently, ..Faults::default() };
+            let truncating = rig(on, Service::hello(), truncated);
+            let mut session = truncating.session();
+            let seen = session.run(&requests(500)).unwrap();
+            assert_laws(&seen);
+            let expected = [("closed within a response".to_owned(), 10)].into();
+            assert_eq!(seen.errors, expected, "{on:?} {close_tls_silently}");
+            assert_eq!(truncating.fixture.stop().unwrap(), 503);
+            let close_after_answers = 10;
+            let closing = Faults { close_after_answers, close_tls_silently, ..Faults::default() };
+            let closing = rig(on, Service::hello(), closing);
+            let mut session = closing.session();
+            let seen = session.run(&requests(500)).unwrap();
+            assert_laws(&seen);
+            // A request that was sent into the close is a failure, and never reached the server.
+            let served = closing.fixture.stop().unwrap();
+            assert_eq!(served, seen.counts.completed + 3, "{on:?} {:?}", seen.errors);
+        }
+    }
+}
+
+#[test]
+fn a_response_that_ends_with_the_connection_needs_the_announcement() {
+    use fixture::{Framing, HttpAnswer};
+    for on in [On::Tls, On::TlsUnix] {
+        for close_tls_silently in [false, true] {
+            let shape = HttpAnswer { framing: Framing::UntilClose, ..HttpAnswer::default() };
+            let faults = Faults { close_tls_silently, ..Faults::default() };
+            let rig = rig(on, Service::Http(shape), faults);
+            let seen = rig.open().unwrap().run(&requests(50)).unwrap();
+            assert_laws(&seen);
+            let expected = match close_tls_silently {
+                true => [("closed without close_notify".to_owned(), 50)].into(),
+                false => ledger::Errors::new(),
+            };
+            assert_eq!(seen.errors, expected, "{on:?}");
+            assert_eq!(rig.fixture.stop().unwrap(), 50);
+        }
+    }
+}
