@@ -127,15 +127,6 @@ pub fn capacity_worlds() -> Vec<CapacityWorld> {
             ..quiet.clone()
         },
         CapacityWorld {
-            name: "M/M/1, sparse",
-            about: "service times of 8 ms, p99 of 56 ms, two minutes: 43 requests/s",
-            queue: Queue::Exponential { service_s: 0.008 },
-            limit_s: 0.056,
-            time_s: 120.0,
-            goal: None,
-            ..quiet.clone()
-        },
-        CapacityWorld {
             name: "M/M/1, an hour",
             about: "the second world until the interval is ±2%, for an hour at most",
             limit_s: 0.01,

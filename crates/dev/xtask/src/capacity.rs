@@ -85,13 +85,13 @@ struct Subject {
 }
 
 impl Subject {
-    /// One of three kinds; limits of 5 to 20 service times, so that a search of minutes sees enough of
-    /// the queue.
+    /// One of three kinds; 300 to 2,000 requests per second, and limits of 6 to 30 service times, so that a
+    /// search of minutes sees enough of the queue.
     fn draw(run: u32, seed: Seed) -> Subject {
         let mut rng = seed.rng("subject");
-        let service_us = (rng.random_range(1.0_f64..8.0) * 1000.0).round();
+        let service_us = (rng.random_range(0.5_f64..3.0) * 1000.0).round();
         let service_s = service_us / 1e6;
-        let times = rng.random_range(6.0_f64..20.0);
+        let times = rng.random_range(6.0_f64..30.0);
         let (queue, flags, name) = match run % 3 {
             0 => (
                 Queue::Exponential { service_s },

@@ -116,6 +116,16 @@ fn a_measure_holds_up_to_its_limit() {
 }
 
 #[test]
+fn too_few_requests_decide_nothing() {
+    let points = |blocks| -> Vec<RatePoint> {
+        (0..blocks).flat_map(|block| curve(block, &[980.0, 1000.0, 1020.0], 1000.0, 40.0)).collect()
+    };
+    // 30 at the limit in a block.
+    assert_eq!(capacity(&points(1), &[0.01], 2.0), None);
+    assert!(capacity(&points(2), &[0.01], 2.0).is_some());
+}
+
+#[test]
 fn few_bursts_reach_further_down_than_up_and_more_critical_is_wider() {
     let mut points = Vec::new();
     for block in 0..8 {
