@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use stats::Estimate;
 
 /// The project's docs folder: beside this package under cargo, else below the current folder.
@@ -26,8 +27,30 @@ pub(crate) fn load<T: DeserializeOwned + Default>(path: &Path) -> Result<T, Stri
 
 /// Keeps it.
 pub(crate) fn save(path: &Path, kept: &impl Serialize) -> Result<(), String> {
-    let text = serde_json::to_string_pretty(kept).map_err(|error| error.to_string())?;
+    let kept = serde_json::to_value(kept).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    write_value(&mut text, &kept, 0);
     write(path, &(text + "\n"))
+}
+
+/// Objects within this many others have a line for each member; what is deeper is on one line, so that
+/// the file has a line for each result.
+const LINES_DEPTH: usize = 4;
+
+fn write_value(text: &mut String, value: &Value, depth: usize) {
+    match value {
+        Value::Object(members) if depth < LINES_DEPTH && !members.is_empty() => {
+            text.push('{');
+            for (at, (name, member)) in members.iter().enumerate() {
+                let comma = if at > 0 { "," } else { "" };
+                let indent = "  ".repeat(depth + 1);
+                *text += &format!("{comma}\n{indent}{}: ", Value::from(name.as_str()));
+                write_value(text, member, depth + 1);
+            }
+            *text += &format!("\n{}}}", "  ".repeat(depth));
+        }
+        other => *text += &other.to_string(),
+    }
 }
 
 /// Writes a page.
