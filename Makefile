@@ -68,7 +68,7 @@ prove: build
 	$(CARGO) check --locked --bins --manifest-path fuzz/Cargo.toml --target-dir target
 	$(CARGO) run --release --locked -p xtask -- prove all
 
-## bench: compare our load engine with wrk, ab, h2load and oha; writes docs/performance.md (about ten minutes)
+## bench: compare our load engine with wrk, ab, h2load and oha; writes docs/performance.md (more than ten minutes)
 bench: dist
 	$(CARGO) run --profile dist --locked -p xtask -- bench
 
