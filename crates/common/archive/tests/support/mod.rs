@@ -513,6 +513,64 @@ impl Draw {
         }
     }
 
+    fn capacity(&mut self) -> Capacity {
+        let rate = |draw: &mut Draw| draw.below(1 << 20) as f64 / 8.0;
+        let condition = |draw: &mut Draw| match draw.below(3) {
+            0 => Condition::Latency { quantile: 0.99, limit: draw.nanos() },
+            1 => Condition::Errors { share: rate(draw) },
+            _ => Condition::Cpu { share: rate(draw) },
+        };
+        let client = |draw: &mut Draw| match draw.flag() {
+            true => ClientLimit::Busy { share: rate(draw) },
+            false => ClientLimit::Late { share: rate(draw) },
+        };
+        let outcome = |draw: &mut Draw| match draw.below(5) {
+            0 => {
+                let (by, blocks) = (draw.below(3) as u32, draw.below(60) as u32);
+                CapacityOutcome::Found { per_s: draw.ratio(), by, blocks, anytime: draw.flag() }
+            }
+            1 => CapacityOutcome::AtLeast { per_s: rate(draw) },
+            2 => CapacityOutcome::Nowhere { per_s: rate(draw) },
+            3 => {
+                let (held_per_s, per_s) = (draw.some(rate), rate(draw));
+                CapacityOutcome::ClientLimited { held_per_s, per_s, limit: client(draw) }
+            }
+            _ => CapacityOutcome::Undecided {
+                held_per_s: draw.some(rate),
+                failed_per_s: draw.some(rate),
+            },
+        };
+        let trial = |draw: &mut Draw| CapacityTrial {
+            variant: draw.below(3) as u32,
+            block: draw.below(60) as u32,
+            round: draw.below(9) as u32,
+            offered_per_s: rate(draw),
+            lead_in: draw.nanos(),
+            window: draw.nanos(),
+            due: draw.count(),
+            slow: draw.some(Draw::count),
+            offered: draw.count(),
+            failed: draw.count(),
+            answered: draw.count(),
+            cpu: draw.some(rate),
+            p50_ns: draw.count(),
+            tail_ns: draw.count(),
+            holds: draw.flag(),
+            kept: draw.flag(),
+            connections_busy: draw.flag(),
+            client: draw.some(client),
+        };
+        Capacity {
+            conditions: self.many(3, condition),
+            variants: self.many(3, |draw| VariantCapacity {
+                variant: draw.below(3) as u32,
+                outcome: outcome(draw),
+                connections_busy: [draw.below(9) as u32, draw.below(9) as u32],
+            }),
+            trials: self.many(4, trial),
+        }
+    }
+
     fn part(&mut self) -> Part {
         let variants = 1 + self.below(4) as u32;
         let blocks = self.below(4) as u32;
@@ -533,6 +591,7 @@ impl Draw {
             disturbance: self.some(Draw::disturbance),
             profiled: self.flag(),
             why: self.many(2, Draw::why),
+            capacity: self.some(Draw::capacity),
         }
     }
 
@@ -556,7 +615,7 @@ impl Draw {
         let started = self.time();
         Run {
             id: RunId::new(started, self.count()),
-            kind: self.one_of(&[RunKind::Load, RunKind::Compare, RunKind::Run]),
+            kind: self.one_of(&[RunKind::Load, RunKind::Compare, RunKind::Run, RunKind::Capacity]),
             state: self.one_of(&[
                 RunState::Running,
                 RunState::Done,
