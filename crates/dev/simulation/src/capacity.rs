@@ -240,7 +240,7 @@ impl CapacityWorld {
         result
     }
 
-    fn search(&self, seed: Seed) -> Option<Found> {
+    fn search(&self, seed: Seed) -> Option<FoundCapacities> {
         let queues = [self.queue, scaled(self.queue, self.factor)];
         let mut rng = seed.rng("trials");
         let mut left_s = self.time_s;
@@ -295,7 +295,7 @@ impl CapacityWorld {
         let critical = t_quantile(aim().alpha(), number as usize - 1);
         let [a, b] = [0, 1].map(|v| stats::capacity(&points[v], &[SHARE], critical));
         let (a, b) = (a?.0, b?.0);
-        Some(Found {
+        Some(FoundCapacities {
             capacity: a,
             ratio: judge(&Evidence {
                 d: &differences(&values),
@@ -356,7 +356,7 @@ impl CapacityWorld {
 }
 
 /// What a search found.
-struct Found {
+struct FoundCapacities {
     capacity: Estimate,
     ratio: Judgement,
 }

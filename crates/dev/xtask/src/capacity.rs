@@ -207,6 +207,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_published_table_has_the_worlds_of_the_code() {
+        let page = include_str!("../../../../docs/capacity.md");
+        let row = |line: &str| -> Vec<String> {
+            line.split('|').map(|cell| cell.trim().to_owned()).skip(1).take(2).collect()
+        };
+        let published: Vec<Vec<String>> = page
+            .lines()
+            .skip_while(|line| !line.starts_with("| world |"))
+            .skip(2)
+            .take_while(|line| line.starts_with('|'))
+            .map(row)
+            .collect();
+        let current: Vec<Vec<String>> = simulation::capacity_worlds()
+            .iter()
+            .map(|world| vec![world.name.to_owned(), world.about.to_owned()])
+            .collect();
+        assert_eq!(published, current);
+    }
+
+    #[test]
     fn drawn_servers_have_a_capacity_below_their_highest_rate() {
         for run in 0..30 {
             let subject = Subject::draw(run, Seed(7).derive("capacity", u64::from(run)));

@@ -182,7 +182,7 @@ mod tests {
     fn the_first_service_time_of_one_constant_worker_is_known() {
         // P(W = 0) = 1 − ρ, and P(W ≤ x) = (1 − ρ)·e^(λx) for x < D (Erlang 1909).
         for (rate, x) in [(0.5, 0.0), (0.5, 0.7), (0.9, 0.3)] {
-            let expected = (1.0 - rate) * (rate * x as f64).exp();
+            let expected = (1.0 - rate) * f64::exp(rate * x);
             assert!((waits_at_most(x, 1.0, 1, rate) - expected).abs() < 1e-8, "{rate} {x}");
         }
     }

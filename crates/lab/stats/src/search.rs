@@ -85,7 +85,7 @@ impl Bracket {
 
 /// The rates of the next block: one at the estimate so far, one below and one above it.
 ///
-/// The distance is that over which the odds of a bad request change by [`ODDS`], within limits: much
+/// The distance is that over which the odds of a bad request change by a factor of four, within limits: much
 /// closer rates show no slope, and where a level such as CPU use rises slowly, further ones leave the
 /// range in which a straight line fits.
 #[derive(Clone, Copy, Debug, PartialEq)]

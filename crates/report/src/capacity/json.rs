@@ -1,6 +1,6 @@
 //! A search for capacities as JSON, schema version 1: `docs/schema/capacity-1.json`.
 
-use record::{CapacityOutcome, CapacityTrial, Condition, Part, Run, VariantCapacity};
+use record::{CapacityOutcome, CapacityTrial, Condition, Part, Run, Variant, VariantCapacity};
 use serde_json::{Value, json};
 
 use super::words;
@@ -79,7 +79,8 @@ fn condition_json(condition: Condition) -> Value {
 }
 
 fn variant_json(part: &Part, found: &VariantCapacity, sentence: &str) -> Value {
-    let variant = &part.variants[found.variant as usize];
+    let unknown = Variant::default();
+    let variant = part.variants.get(found.variant as usize).unwrap_or(&unknown);
     let outcome = json!(found.outcome);
     let estimate = match &found.outcome {
         CapacityOutcome::Found { per_s, .. } => {

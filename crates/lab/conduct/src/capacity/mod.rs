@@ -66,7 +66,7 @@ pub(crate) struct CapacitySearch<'a> {
 }
 
 /// What a bracket found for one variant.
-enum Found {
+enum BracketResult {
     /// The first levels, and the length of trials.
     Levels(Levels, TrialLength),
     /// No capacity within the rates that can be offered.
@@ -80,7 +80,7 @@ enum Found {
 /// The state of a variant between blocks.
 struct VariantSearch {
     variant: usize,
-    found: Found,
+    found: BracketResult,
     bracket: Bracket,
 }
 
@@ -231,23 +231,23 @@ impl<'a> CapacitySearch<'a> {
         let (mut client, mut doubted) = (0, false);
         let found = loop {
             if self.is_stopped() {
-                break Found::Open;
+                break BracketResult::Open;
             }
             if Instant::now() > until {
                 // The levels of the blocks narrow it further.
                 break match bracket.held().zip(bracket.failed()) {
                     Some((held, failed)) => {
-                        Found::Levels(Levels::between(held, failed), self.length(held))
+                        BracketResult::Levels(Levels::between(held, failed), self.length(held))
                     }
-                    None => Found::Open,
+                    None => BracketResult::Open,
                 };
             }
             let rate = match bracket.next() {
                 Bracketing::Try(rate) => rate,
                 Bracketing::Between(held, failed) => {
-                    break Found::Levels(Levels::between(held, failed), self.length(held));
+                    break BracketResult::Levels(Levels::between(held, failed), self.length(held));
                 }
-                end => break Found::End(end),
+                end => break BracketResult::End(end),
             };
             // A rate that is tried again is a trial of its own.
             let again = f64::from(client) + f64::from(u8::from(doubted));
@@ -256,11 +256,11 @@ impl<'a> CapacitySearch<'a> {
             let trial = self.trial(&mut running, 0, 0, rate, length, run)?;
             running.check_alive()?;
             if self.is_stopped() {
-                break Found::Open;
+                break BracketResult::Open;
             }
             match trial.client.filter(|_| !trial.holds) {
                 Some(limit) if client >= CLIENT_RETRIES => {
-                    break Found::Client { per_s: rate, limit };
+                    break BracketResult::Client { per_s: rate, limit };
                 }
                 Some(_) => client += 1,
                 // A pause of the machine looks like a failure, but seldom twice.
@@ -348,7 +348,7 @@ impl<'a> CapacitySearch<'a> {
     ) -> Result<(), ConductError> {
         let (mut wanted, mut number) = (PILOT_BLOCKS, 0);
         let mut longest = Duration::ZERO;
-        let searching = |search: &VariantSearch| matches!(search.found, Found::Levels(..));
+        let searching = |search: &VariantSearch| matches!(search.found, BracketResult::Levels(..));
         while number < wanted
             && searches.iter().any(searching)
             && !self.is_stopped()
@@ -368,7 +368,7 @@ impl<'a> CapacitySearch<'a> {
             let limits = self.limits();
             for search in &mut *searches {
                 let points = self.points(&run.parts[self.index], search.variant);
-                if let Found::Levels(levels, _) = &mut search.found {
+                if let BracketResult::Levels(levels, _) = &mut search.found {
                     levels.learn(&points, &limits);
                 }
             }
@@ -487,7 +487,7 @@ impl<'a> CapacitySearch<'a> {
         let mut rng = seed.rng("order");
         let mut rates: Vec<(usize, f64, TrialLength)> = Vec::new();
         for search in searches {
-            let Found::Levels(levels, length) = &search.found else { continue };
+            let BracketResult::Levels(levels, length) = &search.found else { continue };
             let shift = rng.random_range(-1.0..1.0);
             let each = levels.rates(shift).map(|rate| (search.variant, rate, *length));
             rates.extend(each);
@@ -537,9 +537,9 @@ impl VariantSearch {
         use record::CapacityOutcome;
         let (held_per_s, failed_per_s) = (self.bracket.held(), self.bracket.failed());
         match self.found {
-            Found::End(Bracketing::HoldsAt(per_s)) => CapacityOutcome::AtLeast { per_s },
-            Found::End(Bracketing::FailsAt(per_s)) => CapacityOutcome::Nowhere { per_s },
-            Found::Client { per_s, limit } => {
+            BracketResult::End(Bracketing::HoldsAt(per_s)) => CapacityOutcome::AtLeast { per_s },
+            BracketResult::End(Bracketing::FailsAt(per_s)) => CapacityOutcome::Nowhere { per_s },
+            BracketResult::Client { per_s, limit } => {
                 CapacityOutcome::ClientLimited { held_per_s, per_s, limit }
             }
             _ => CapacityOutcome::Undecided { held_per_s, failed_per_s },
