@@ -367,7 +367,10 @@ fn aim() -> Aim {
 
 fn values(points: &[Vec<RatePoint>; 2]) -> Option<[Vec<f64>; 2]> {
     let [a, b] = points;
-    Some([pseudo_values(a, &[SHARE])?, pseudo_values(b, &[SHARE])?])
+    let values = |points: &[RatePoint]| -> Option<Vec<f64>> {
+        Some(pseudo_values(points, &[SHARE])?.into_values().collect())
+    };
+    Some([values(a)?, values(b)?])
 }
 
 fn differences(values: &[Vec<f64>; 2]) -> Vec<f64> {

@@ -164,9 +164,9 @@ pub fn capacity(
     Some((estimate, found))
 }
 
-/// One pseudo-value per block whose mean is about the logarithm of the capacity, `None` without a
+/// A pseudo-value for each block, whose mean is about the logarithm of the capacity, `None` without a
 /// crossing. Blocks without which there is no crossing get that of all.
-pub fn pseudo_values(points: &[RatePoint], limits: &[f64]) -> Option<Vec<f64>> {
+pub fn pseudo_values(points: &[RatePoint], limits: &[f64]) -> Option<BTreeMap<u32, f64>> {
     let all: Vec<&RatePoint> = points.iter().collect();
     let blocks: BTreeSet<u32> = points.iter().map(|point| point.block).collect();
     let log_capacity = |points: &[&RatePoint]| {
@@ -177,7 +177,7 @@ pub fn pseudo_values(points: &[RatePoint], limits: &[f64]) -> Option<Vec<f64>> {
     let n = blocks.len() as f64;
     let value = |block: &u32| {
         let others: Vec<&RatePoint> = points.iter().filter(|p| p.block != *block).collect();
-        n * whole - (n - 1.0) * log_capacity(&others).unwrap_or(whole)
+        (*block, n * whole - (n - 1.0) * log_capacity(&others).unwrap_or(whole))
     };
     Some(blocks.iter().map(value).collect())
 }

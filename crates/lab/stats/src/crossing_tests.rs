@@ -45,7 +45,7 @@ proptest! {
         prop_assert!(estimate.low < estimate.value && estimate.value < estimate.high);
         let values = pseudo_values(&points, &[0.01]).unwrap();
         prop_assert_eq!(values.len(), 8);
-        let mean = values.iter().sum::<f64>() / 8.0;
+        let mean = values.values().sum::<f64>() / 8.0;
         prop_assert!((mean - crossing.log_rate).abs() < 0.01, "{} {}", mean, crossing.log_rate);
     }
 }

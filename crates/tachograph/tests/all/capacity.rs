@@ -23,8 +23,10 @@ fn the_interval_holds_the_rate_of_a_token_bucket() {
     let ended = place.run(&[
         "capacity",
         &command,
-        "--p99",
+        "--latency",
         "500ms",
+        "--quantile",
+        "0.95",
         "--max-time",
         "70s",
         "-n",
@@ -57,7 +59,7 @@ fn the_interval_holds_the_rate_of_a_token_bucket() {
     let again = place.run(&["report", "last", "--json"]).json();
     assert_eq!(again["variants"], json["variants"]);
     assert_eq!(again["trials"], json["trials"]);
-    place.run(&["report", "last"]).prints("bucket: p99 ≤ 500 ms holds up to ");
+    place.run(&["report", "last"]).prints("bucket: p95 ≤ 500 ms holds up to ");
     place.run(&["list"]).prints("capacity of bucket");
     for file in ["r.html", "r.md", "r.csv"] {
         assert!(std::fs::metadata(place.path(file)).unwrap().len() > 100, "{file}");

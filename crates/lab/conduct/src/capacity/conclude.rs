@@ -1,5 +1,7 @@
 //! What the blocks of a search say together.
 
+use std::collections::BTreeSet;
+
 use record::{
     CapacityOutcome, CapacityTrial, Comparison, Condition, Metric, Offer, Part, VariantCapacity,
 };
@@ -65,8 +67,9 @@ pub(super) fn conclude(
         let [a, b] = [contrast.baseline, contrast.variant].map(|v| points(part, v));
         let limits = limits(part);
         let values = stats::pseudo_values(&a, &limits).zip(stats::pseudo_values(&b, &limits));
-        let d: Vec<f64> =
-            values.map(|(a, b)| a.iter().zip(&b).map(|(a, b)| b - a).collect()).unwrap_or_default();
+        let d: Vec<f64> = values
+            .map(|(a, b)| a.iter().filter_map(|(block, a)| Some(b.get(block)? - a)).collect())
+            .unwrap_or_default();
         let sides = [contrast.baseline as u32, contrast.variant as u32];
         let because = forbidding(part, sides, Metric::Throughput, Offer::Open);
         let judgement = judge(&Evidence {
@@ -139,12 +142,16 @@ fn outcome(
     }
     let points = points(part, variant);
     let limits = limits(part);
-    let blocks = part.complete_blocks().count();
+    // All trials of a variant in a block may have been disturbed.
+    let blocks = points.iter().map(|point| point.block).collect::<BTreeSet<u32>>().len();
     if blocks < BLOCKS_MIN {
         return None;
     }
     let critical = match interrupted {
-        true => anytime(&stats::pseudo_values(&points, &limits)?, 1.0 - confidence),
+        true => {
+            let values = stats::pseudo_values(&points, &limits)?;
+            anytime(&values.into_values().collect::<Vec<f64>>(), 1.0 - confidence)
+        }
         false => t_quantile(1.0 - confidence, blocks - 1),
     };
     let (per_s, crossing) = stats::capacity(&points, &limits, critical)?;
@@ -173,4 +180,103 @@ fn connections_busy(part: &Part, variant: usize, outcome: &CapacityOutcome) -> [
         .collect();
     let busy = near.iter().filter(|trial| trial.connections_busy).count();
     [busy as u32, near.len() as u32]
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Nanos;
+    use record::{Block, BlockState, Capacity};
+
+    use super::*;
+
+    /// Eight blocks of a server of this capacity; block 2 has no trial of it that counts.
+    fn part_of(capacities: &[f64], disturbed: Option<usize>) -> Part {
+        let mut capacity = Capacity {
+            conditions: vec![Condition::Latency { quantile: 0.99, limit: Nanos::from_millis(50) }],
+            ..Capacity::default()
+        };
+        let mut part = Part::default();
+        for number in 1..=8 {
+            part.blocks.push(Block::new(number, base::timestamp_now(), BlockState::Complete));
+            for (variant, at) in capacities.iter().enumerate() {
+                for (round, near) in [0.97, 1.0, 1.03].into_iter().enumerate() {
+                    let offered_per_s = at * near * (1.0 + 0.001 * f64::from(number));
+                    let odds = 0.01 / 0.99 * (offered_per_s / at).powf(40.0);
+                    let due = 10_000;
+                    capacity.trials.push(CapacityTrial {
+                        variant: variant as u32,
+                        block: number,
+                        round: round as u32,
+                        offered_per_s,
+                        lead_in: Nanos::ZERO,
+                        window: Nanos::from_secs(10),
+                        due,
+                        slow: Some((due as f64 * odds / (1.0 + odds)) as u64),
+                        offered: due,
+                        failed: 0,
+                        answered: due,
+                        cpu: None,
+                        p50_ns: 1,
+                        tail_ns: 1,
+                        holds: offered_per_s <= *at,
+                        kept: (number, Some(variant)) != (2, disturbed),
+                        connections_busy: false,
+                        client: None,
+                    });
+                }
+            }
+        }
+        part.capacity = Some(capacity);
+        part
+    }
+
+    fn found(part: &Part, variant: usize) -> (Estimate, u32) {
+        match outcome(part, variant, 0.95, false) {
+            Some(CapacityOutcome::Found { per_s, blocks, .. }) => (per_s, blocks),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_capacity_is_where_the_limit_is_crossed() {
+        let (per_s, blocks) = found(&part_of(&[900.0], None), 0);
+        assert!((per_s.value / 900.0 - 1.0).abs() < 0.005, "{per_s:?}");
+        assert_eq!(blocks, 8);
+    }
+
+    #[test]
+    fn a_block_whose_trials_were_disturbed_is_missing_for_that_variant_alone() {
+        let part = part_of(&[900.0, 990.0], Some(0));
+        assert_eq!((found(&part, 0).1, found(&part, 1).1), (7, 8));
+        let blocks = |variant| {
+            let values = stats::pseudo_values(&points(&part, variant), &limits(&part)).unwrap();
+            values.into_keys().collect::<Vec<u32>>()
+        };
+        assert_eq!(blocks(0), [1, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(blocks(1).len(), 8);
+    }
+
+    #[test]
+    fn a_client_that_limits_most_failing_trials_is_the_result() {
+        let mut part = part_of(&[900.0], None);
+        let limit = record::ClientLimit::Busy { share: 0.99 };
+        let trials = &mut part.capacity.as_mut().unwrap().trials;
+        trials.iter_mut().filter(|t| !t.holds).for_each(|trial| trial.client = Some(limit));
+        let Some(CapacityOutcome::ClientLimited { held_per_s, per_s, .. }) =
+            outcome(&part, 0, 0.95, false)
+        else {
+            panic!("the client is the limit");
+        };
+        assert!(held_per_s.unwrap() <= 900.0 && per_s > 900.0);
+    }
+
+    #[test]
+    fn who_has_seen_the_data_gets_a_wider_interval() {
+        let part = part_of(&[900.0], None);
+        let width = |interrupted| match outcome(&part, 0, 0.95, interrupted) {
+            Some(CapacityOutcome::Found { per_s, .. }) => per_s.high / per_s.low,
+            other => panic!("{other:?}"),
+        };
+        assert!(width(true) > width(false));
+    }
 }

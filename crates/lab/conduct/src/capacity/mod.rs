@@ -388,7 +388,8 @@ impl<'a> CapacitySearch<'a> {
         let values: Vec<Vec<f64>> = searches
             .iter()
             .filter_map(|search| {
-                stats::pseudo_values(&self.points(part, search.variant), &self.limits())
+                let points = self.points(part, search.variant);
+                Some(stats::pseudo_values(&points, &self.limits())?.into_values().collect())
             })
             .collect();
         let pilots: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
