@@ -119,6 +119,11 @@ fn a_log_is_sent_again_and_what_is_left_out_is_counted() {
             (kind["name"].as_str().unwrap(), column("completed"), column("failed"))
         })
         .collect();
-    assert_eq!(shown, [("GET /a", 200, 0), ("GET /b 404", 0, 100)]);
-    assert_eq!(json["errors"]["status 200"], 100);
+    // The warm-up ends after some time, so the first deck and the last may be dealt in part.
+    let [("GET /a", completed, 0), ("GET /b 404", 0, failed)] = shown[..] else {
+        panic!("{shown:?}")
+    };
+    assert_eq!(completed + failed, 300);
+    assert!(completed.abs_diff(2 * failed) <= 6, "{shown:?}");
+    assert_eq!(json["errors"]["status 200"], failed);
 }
