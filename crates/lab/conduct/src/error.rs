@@ -61,7 +61,7 @@ impl StartError {
     }
 }
 
-/// A first answer that nobody wants to measure by accident.
+/// The first answer was an error page, and nothing said that this was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.words())]
 pub struct ErrorPage {

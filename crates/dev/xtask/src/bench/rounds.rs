@@ -52,7 +52,7 @@ impl Bench {
         })
     }
 
-    /// Whether somebody wants it to end.
+    /// Set to end it.
     pub(super) fn is_stopped(&self) -> bool {
         self.rounds.stop.load(Ordering::Relaxed)
     }

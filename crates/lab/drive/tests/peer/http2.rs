@@ -139,7 +139,7 @@ fn found_swaps(body: ResponseBody) -> u64 {
 #[test]
 fn bodies_of_two_streams_that_are_swapped_are_found_if_their_lengths_differ() {
     assert_eq!(found_swaps(ResponseBody::Growing(1_000)), 2 * STRIKES);
-    // Nobody can know.
+    // A client cannot tell equal bodies apart.
     assert_eq!(found_swaps(ResponseBody::Fixed(b"Hello World!".to_vec())), 0);
 }
 

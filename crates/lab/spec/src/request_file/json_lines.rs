@@ -62,13 +62,14 @@ pub(super) fn requests(
         match kinds.iter_mut().find(|known| known.name == kind.name) {
             None => kinds.push(kind),
             Some(known) if parsed.name.is_some() && known.expect == kind.expect => {
-                if known.weight * kind.requests.len() as u32
-                    != kind.weight * known.requests.len() as u32
-                {
+                let cross = |a: &RequestKind, b: &RequestKind| {
+                    u64::from(a.weight) * b.requests.len() as u64
+                };
+                if cross(known, &kind) != cross(&kind, known) {
                     let message = format!("'{}' has two different weights", kind.name);
                     return Err(error(message));
                 }
-                known.weight += kind.weight;
+                known.weight = known.weight.saturating_add(kind.weight);
                 known.requests.extend(kind.requests);
             }
             Some(_) => {

@@ -88,6 +88,10 @@ fn what_is_wrong_is_said_with_its_line() {
             "two different weights",
         ),
         ("{\"path\": \"/\", \"weight\": 2000000}", "add up to more than 1000000"),
+        (
+            "{\"name\": \"a\", \"path\": \"/1\", \"weight\": 4000000000}\n{\"name\": \"a\", \"path\": \"/2\", \"weight\": 4000000000}",
+            "add up to more than 1000000",
+        ),
         ("", "neither JSON lines"),
         ("hello\n", "neither JSON lines"),
         ("{\"log\": {\"entries\": []}}", "there is no request in requests"),
