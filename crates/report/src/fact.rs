@@ -130,7 +130,7 @@ pub(crate) fn clause(part: &Part, finding: &Finding) -> String {
             let other = view::name(part, *other);
             uneven(subject, other, *source, *here, *there, *p, *log_bound)
         }
-        Fact::StackFailed { error } => of(error.clone()),
+        Fact::StackFailed { error } | Fact::MachineLost { error } => of(error.clone()),
         Fact::ActionFailed { action, step, outcome, log } => {
             let step = if step == action { String::new() } else { format!(" {step}") };
             let log = log.as_ref().map_or_else(String::new, |log| format!(": {log}"));

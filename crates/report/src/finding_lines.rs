@@ -177,6 +177,7 @@ fn size(fact: &Fact) -> f64 {
         | Fact::ServedUnreadable { .. }
         | Fact::Uncounted { .. }
         | Fact::StackFailed { .. }
+        | Fact::MachineLost { .. }
         | Fact::ActionFailed { .. }
         | Fact::Killed { .. }
         | Fact::Unpinned { .. }

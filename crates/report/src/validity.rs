@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use record::{CapacityOutcome, Comparison, Metric, Part, Run, RunKind, RunState, VariantCapacity};
+use record::{
+    CapacityOutcome, Comparison, Fact, Metric, Part, Run, RunKind, RunState, VariantCapacity,
+};
 use stats::Verdict;
 
 use crate::finding_lines::{self, FindingLine};
@@ -17,7 +19,8 @@ pub enum RunVerdict {
     Ok,
     /// Measured, but a check failed: status 1. See [`is_invalid`].
     Invalid,
-    /// Too little was measured for a verdict: status 2. See [`shortfalls`].
+    /// Too little was measured for a verdict: status 2. See [`shortfalls`]; or the connection to another
+    /// machine was lost.
     Incomplete,
 }
 
@@ -25,6 +28,7 @@ impl RunVerdict {
     /// The verdict on a run. What is INVALID stays so however much was measured.
     pub fn of(run: &Run) -> RunVerdict {
         match (is_invalid(run), shortfalls(run).is_empty()) {
+            (true, _) if is_machine_lost(run) => RunVerdict::Incomplete,
             (true, _) => RunVerdict::Invalid,
             (false, true) => RunVerdict::Ok,
             (false, false) => RunVerdict::Incomplete,
@@ -104,6 +108,16 @@ fn shortfall(part: &Part, stopped: bool) -> Option<String> {
 /// A secondary metric that is INVALID leaves the run valid.
 pub fn is_invalid(run: &Run) -> bool {
     run.error.is_some() || did_not_end(run) || run.parts.iter().any(is_part_invalid)
+}
+
+/// Whether all that is wrong with a run is that the connection to another machine was lost.
+fn is_machine_lost(run: &Run) -> bool {
+    let invalid: Vec<_> = run.parts.iter().flat_map(Part::invalid).collect();
+    let is_lost = |fact: &Fact| matches!(fact, Fact::MachineLost { .. });
+    run.error.is_none()
+        && !did_not_end(run)
+        && !invalid.is_empty()
+        && invalid.iter().all(|finding| is_lost(&finding.fact))
 }
 
 /// Why [`is_invalid`] is true, one line each without a full stop; empty if it is false.

@@ -223,6 +223,11 @@ pub enum Fact {
         /// The error, with the end of the stack's log.
         error: String,
     },
+    /// The connection to another machine was lost within a block; the block ended there.
+    MachineLost {
+        /// The error, with the machine's name.
+        error: String,
+    },
     /// A step of an action did not do what it was to do.
     ActionFailed {
         /// The action's name.
@@ -477,6 +482,7 @@ impl Fact {
             Fact::Lateness { .. } => "lateness",
             Fact::Uneven { .. } => "uneven",
             Fact::StackFailed { .. } => "stack_failed",
+            Fact::MachineLost { .. } => "machine_lost",
             Fact::ActionFailed { .. } => "action_failed",
             Fact::Killed { .. } => "killed",
             Fact::Throttled { .. } => "throttled",

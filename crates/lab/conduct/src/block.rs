@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use base::{Nanos, Seed};
 use drive::{LoopStart, Slice};
 use rand::RngExt as _;
-use record::{BlockState, Offer, Trial};
+use record::{BlockState, Fact, Offer, Trial};
 use spec::{Mode, Part};
 
 use crate::error::StartError;
@@ -42,13 +42,31 @@ pub(crate) struct BlockPlan<'a> {
 pub(crate) struct BlockOutcome {
     pub(crate) order: Vec<u32>,
     pub(crate) ended: Vec<VariantResult>,
-    /// The variant that failed, and why: the block ended there.
-    pub(crate) failure: Option<(usize, String)>,
+    /// Why the block ended early, if it did.
+    pub(crate) failure: Option<BlockFailure>,
     pub(crate) interrupted: bool,
     /// Processes that ran outside their stack's CPUs, by variant.
     pub(crate) unpinned: Vec<(usize, String)>,
     /// The CPU frequency governors before and after, if they differ.
     pub(crate) governors: Option<(Vec<String>, Vec<String>)>,
+}
+
+/// The failure of a variant that ended a block.
+pub(crate) struct BlockFailure {
+    pub(crate) variant: usize,
+    /// What happened, for the reader.
+    pub(crate) fact: Fact,
+}
+
+impl BlockFailure {
+    pub(crate) fn new(variant: usize, error: &StartError) -> BlockFailure {
+        let words = base::redact(&error.to_string());
+        let fact = match error {
+            StartError::Far(far::FarError::Lost { .. }) => Fact::MachineLost { error: words },
+            _ => Fact::StackFailed { error: words },
+        };
+        BlockFailure { variant, fact }
+    }
 }
 
 impl BlockOutcome {
@@ -175,7 +193,7 @@ pub(crate) fn run_block(
         if let Err((variant, error)) = result {
             // A slice that the user stops is incomplete.
             if !around.stop.load(Ordering::Relaxed) {
-                outcome.failure = Some((variant, base::redact(&error.to_string())));
+                outcome.failure = Some(BlockFailure::new(variant, &error));
             }
         }
         outcome.interrupted |= around.stop.load(Ordering::Relaxed);

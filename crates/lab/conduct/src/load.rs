@@ -190,13 +190,13 @@ impl LoadInProgress<'_> {
     /// probes and, for HTTP, the status that every response must have.
     fn probe(&mut self, session: &mut Session) -> Result<(TrialSum, Option<u16>), ConductError> {
         let mut warm = TrialSum::new(Offer::WarmUp, None, STEP);
-        let began = Instant::now();
+        let (started, began) = (base::timestamp_now(), Instant::now());
         let learned = match self.plan.load.exchange {
             Exchange::Http(_) | Exchange::Oneshot => Some(session.learn()?),
             Exchange::Echo { .. } | Exchange::Bulk { .. } | Exchange::Lines(_) => None,
         };
         self.probing = began.elapsed();
-        warm.add_probes(&session.life(), self.probing.into());
+        warm.add_life(&session.life(), started, self.probing.into());
         let mut status = self.plan.load.expect.status;
         if let Some(learned) = learned {
             self.inspect_status(&learned)?;

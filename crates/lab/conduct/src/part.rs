@@ -390,10 +390,10 @@ impl<'a> PartRunner<'a> {
             progress.all_totals[v].note(ended, &progress.plan.variants[v]);
             progress.unevenness.note(number, ended, resolved);
         }
-        if let Some((failed, _)) = &outcome.failure
+        if let Some(failure) = &outcome.failure
             && outcome.state() == BlockState::Failed
         {
-            progress.able.retain(|v| v != failed);
+            progress.able.retain(|v| *v != failure.variant);
         }
         let block = Block {
             elapsed: clock.elapsed().into(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
-use base::{Nanos, Seed};
+use base::{Nanos, Seed, Timestamp};
 use drive::{LearnedResponse, LiveCounts, Observation, Slice};
 use far::{Look, MachineReading};
 use host::{Identity, Meter, Reading};
@@ -21,7 +21,7 @@ use crate::machine_activity::activity;
 use crate::machines::{Machines, NearMachine, Site};
 use crate::profilers::{Profilers, SampledStack};
 use crate::server_count::{Counter, FinalCount};
-use crate::trial_sum::{Cost, TrialSum};
+use crate::trial_sum::{Cost, TrialSum, difference};
 use crate::wherever::{ClientSession, Stack};
 
 /// How often to read the memory of a loaded stack: each reading covers every process.
@@ -166,7 +166,7 @@ impl RunningVariant {
         let opened = ClientSession::open(&site, &target, &load, &options);
         let mut session = opened.map_err(|error| stack.unreached(error))?;
         let mut warm = TrialSum::new(Offer::WarmUp, None, around.step);
-        let probing = Instant::now();
+        let (started, probing) = (base::timestamp_now(), Instant::now());
         let learned = match variant.load.exchange {
             spec::Exchange::Http(_) | spec::Exchange::Oneshot => {
                 Some(session.learn().map_err(|error| stack.unreached(error))?)
@@ -179,7 +179,7 @@ impl RunningVariant {
         if let Some(session) = session.near().filter(|_| !variant.actions.is_empty()) {
             session.watch(Arc::clone(&live));
         }
-        warm.add_probes(&session.life(), probing.elapsed().into());
+        warm.add_life(&session.life(), started, probing.elapsed().into());
         Ok(RunningVariant {
             memory_read: Instant::now() - MEMORY_EVERY,
             variant: index,
@@ -260,14 +260,18 @@ impl RunningVariant {
             false => {}
         }
         let before = self.look(meter, false)?;
-        let started = base::timestamp_now();
-        let (mut seen, disruption) = match offer.is_measured() && !self.actions.is_empty() {
-            true => self.run_with_actions(slice)?,
-            false => (self.run(slice, offer)?, None),
-        };
-        let arrivals = self.arrivals(&mut seen);
         let with_memory = !self.is_external && self.memory_read.elapsed() >= MEMORY_EVERY;
-        let after = self.look(meter, with_memory)?;
+        let (started, clock) = (base::timestamp_now(), Instant::now());
+        let loaded = self.run_slice(slice, offer);
+        let looked = loaded.and_then(|loaded| Ok((loaded, self.look(meter, with_memory)?)));
+        let (LoadedSlice { seen, disruption, arrivals }, after) = match looked {
+            Ok(complete) => complete,
+            Err(error) => {
+                // The session has counted its requests.
+                self.add_rest(at, started, clock.elapsed().into());
+                return Err(error);
+            }
+        };
         let profile = |step| self.profiled.iter().for_each(|profiled| profiled.step(step));
         match offer.is_measured() {
             true => profile(ProfileStep::End(at)),
@@ -293,13 +297,35 @@ impl RunningVariant {
         Ok(&self.trial_sums[at])
     }
 
-    /// Loads the variant for one slice.
-    fn run(&mut self, slice: &Slice, offer: Offer) -> Result<Observation, StartError> {
-        let (seen, apart) = self.session.run(slice)?;
-        if offer.is_measured() {
-            self.apart = self.apart.max(apart);
+    /// Loads the variant for one slice, with its actions if it is measured.
+    fn run_slice(&mut self, slice: &Slice, offer: Offer) -> Result<LoadedSlice, StartError> {
+        let (mut seen, disruption) = match offer.is_measured() && !self.actions.is_empty() {
+            true => self.run_with_actions(slice)?,
+            false => {
+                let (seen, apart) = self.session.run(slice)?;
+                if offer.is_measured() {
+                    self.apart = self.apart.max(apart);
+                }
+                (seen, None)
+            }
+        };
+        let arrivals = self.arrivals(&mut seen);
+        Ok(LoadedSlice { seen, disruption, arrivals })
+    }
+
+    /// Adds to a trial what the session has counted beyond all trials: of a slice that a lost
+    /// connection to a machine has ended.
+    fn add_rest(&mut self, at: usize, started: Timestamp, elapsed: Nanos) {
+        let mut rest = self.session.life();
+        for trial_sum in &self.trial_sums {
+            rest.counts = rest.counts.since(&trial_sum.counts);
+            rest.errors = difference(&rest.errors, &trial_sum.errors);
+            for (kind, (counts, errors)) in rest.kinds.iter_mut().zip(&trial_sum.kinds) {
+                kind.counts = kind.counts.since(counts);
+                kind.errors = difference(&kind.errors, errors);
+            }
         }
-        Ok(seen)
+        self.trial_sums[at].add_life(&rest, started, elapsed);
     }
 
     /// Reads the counters of the site's machines, and the stack's usage.
@@ -486,6 +512,14 @@ fn prepare(variant: &Variant, site: &Site, around: &Setting<'_>) -> Result<(), S
         }
         Some(machine) => Ok(machine.hook("--prepare", command)?),
     }
+}
+
+/// What a slice has shown.
+struct LoadedSlice {
+    seen: Observation,
+    disruption: Option<Disruption>,
+    /// What the server's side has counted of it.
+    arrivals: Option<server_count::Count>,
 }
 
 /// Readings around a slice.

@@ -80,8 +80,8 @@ impl SliceSeen {
         }
     }
 
-    /// Requests outside any slice, such as the probes.
-    pub(crate) fn of_probes(started: Timestamp, elapsed: Nanos, counts: &Counts) -> SliceSeen {
+    /// Requests outside any complete slice, such as the probes.
+    pub(crate) fn of_life(started: Timestamp, elapsed: Nanos, counts: &Counts) -> SliceSeen {
         SliceSeen {
             started,
             elapsed,
@@ -244,7 +244,7 @@ pub(crate) mod tests {
     #[test]
     fn probes_without_any_time_are_counted_too() {
         let counts = Counts { sent: 3, completed: 3, ..Counts::default() };
-        let slice = SliceSeen::of_probes(Timestamp::UNIX_EPOCH, Nanos::ZERO, &counts);
+        let slice = SliceSeen::of_life(Timestamp::UNIX_EPOCH, Nanos::ZERO, &counts);
         let updates = slice.updates().unwrap();
         assert_eq!(total(&updates, Measure::COMPLETED), 3.0);
         assert_eq!(updates.len(), 2, "no times are known of probes: {updates:?}");

@@ -117,7 +117,7 @@ pub(crate) struct TrialSum {
     /// Requests dropped because every allowed connection was busy.
     pub(crate) waiting_for_connections: u64,
     /// Counts and errors of each kind of request, if there are several.
-    kinds: Vec<(Counts, Errors)>,
+    pub(crate) kinds: Vec<(Counts, Errors)>,
     /// TLS handshakes, if there were any.
     handshakes: Option<Handshakes>,
     /// Times that a source address ran out of ports.
@@ -163,14 +163,14 @@ impl TrialSum {
         }
     }
 
-    /// Adds requests outside any slice, such as the probes.
-    pub(crate) fn add_probes(&mut self, life: &Life, elapsed: Nanos) {
+    /// Adds requests outside any complete slice, such as the probes, that began at `started`.
+    pub(crate) fn add_life(&mut self, life: &Life, started: Timestamp, elapsed: Nanos) {
         let Life { counts, errors, kinds } = life;
         self.counts.merge(counts);
         self.add_kinds(kinds);
         add_errors(&mut self.errors, errors);
         self.completed_by_step.push(counts.completed);
-        self.seen.push(SliceSeen::of_probes(self.started, elapsed, counts));
+        self.seen.push(SliceSeen::of_life(started, elapsed, counts));
     }
 
     /// Adds a slice of `round` that began at `started`.
@@ -592,8 +592,8 @@ fn long_value(histogram: &Histogram, share: f64) -> Nanos {
 }
 
 /// By how much each count of errors rose; those that did not are left out.
-fn difference(after: &Errors, before: &Errors) -> Errors {
-    let rise = |kind: &str, n: u64| n - before.get(kind).copied().unwrap_or(0);
+pub(crate) fn difference(after: &Errors, before: &Errors) -> Errors {
+    let rise = |kind: &str, n: u64| n.saturating_sub(before.get(kind).copied().unwrap_or(0));
     let all = after.iter().map(|(kind, n)| (kind.clone(), rise(kind, *n)));
     all.filter(|(_, n)| *n > 0).collect()
 }

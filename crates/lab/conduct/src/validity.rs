@@ -17,7 +17,7 @@ use spec::Mode;
 use stats::{Bias, BiasCause};
 
 use crate::acting::failures;
-use crate::block::{BlockOutcome, SettledOffer};
+use crate::block::{BlockFailure, BlockOutcome, SettledOffer};
 use crate::running_variant::VariantResult;
 use crate::trial_sum::{TrialSlice, TrialSum, Trouble};
 
@@ -61,9 +61,15 @@ impl Inspector {
         change: Option<&host::SnapshotChange>,
         compared: bool,
     ) {
+        let is_lost = |failure: &BlockFailure| matches!(failure.fact, Fact::MachineLost { .. });
         for ended in &outcome.ended {
             let v = Some(ended.life.variant as usize);
+            let first = self.findings.len();
             self.failures(ended, offers, compared);
+            if outcome.failure.as_ref().is_some_and(is_lost) {
+                // Servers on a machine that was lost are stopped there.
+                self.soften(first);
+            }
             self.actions(ended);
             self.ledger(ended);
             for trial_sum in &ended.trial_sums {
@@ -79,9 +85,8 @@ impl Inspector {
                 self.find(Severity::Note, v, Fact::Killed { message: killed.clone() });
             }
         }
-        if let Some((variant, error)) = &outcome.failure {
-            let fact = Fact::StackFailed { error: error.clone() };
-            self.find(Severity::Invalid, Some(*variant), fact);
+        if let Some(BlockFailure { variant, fact }) = &outcome.failure {
+            self.find(Severity::Invalid, Some(*variant), fact.clone());
         }
         for (variant, process) in &outcome.unpinned {
             let fact = Fact::Unpinned { process: process.clone() };

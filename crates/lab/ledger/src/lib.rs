@@ -58,6 +58,19 @@ impl Counts {
         );
     }
 
+    /// What was counted after `earlier`, of the same requests; nothing where that is more.
+    pub fn since(&self, earlier: &Counts) -> Counts {
+        Counts {
+            offered: self.offered.saturating_sub(earlier.offered),
+            dropped: self.dropped.saturating_sub(earlier.dropped),
+            sent: self.sent.saturating_sub(earlier.sent),
+            completed: self.completed.saturating_sub(earlier.completed),
+            failed: self.failed.saturating_sub(earlier.failed),
+            in_flight: self.in_flight.saturating_sub(earlier.in_flight),
+            reconnected: self.reconnected.saturating_sub(earlier.reconnected),
+        }
+    }
+
     /// Whether both laws hold.
     pub fn add_up(&self) -> bool {
         self.equations().iter().all(Discrepancy::holds)

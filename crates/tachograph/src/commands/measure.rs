@@ -38,9 +38,12 @@ pub(crate) fn carry_out(
     }
     let outcomes = decide(&run, &conditions);
     // A failure that was seen stays one, however much more should have been measured.
-    let failed = report::is_invalid(&run) || outcomes.iter().any(|outcome| outcome.fails(false));
+    let verdict = report::RunVerdict::of(&run);
+    let failed = verdict == report::RunVerdict::Invalid
+        || outcomes.iter().any(|outcome| outcome.fails(false));
     match too_little(&run).filter(|_| !failed) {
         Some(failure) => Err(failure),
+        None if verdict == report::RunVerdict::Incomplete && !failed => Ok(Status::Incomplete),
         None => Ok(status(failed, &outcomes, result)),
     }
 }

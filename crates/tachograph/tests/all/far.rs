@@ -193,9 +193,34 @@ fn kill_9_of_the_far_end_is_reported_and_leaves_nothing() {
     let child = long_comparison(&place, &marker);
     signal(running(&marker, "agent")[0], Signal::KILL);
     let ended = wait(child, BUSY);
-    assert_ne!(ended.status, Some(0));
+    assert_eq!(ended.status, Some(2), "{}", ended.out);
     let said = ended.out.clone() + &ended.err;
     assert!(said.contains("the connection to server was lost"), "{said}");
+    assert!(!said.contains("report this bug"), "{said}");
+    nothing_is_left(&place, &marker, BUSY);
+}
+
+#[test]
+fn a_far_end_that_is_killed_in_the_middle_of_the_load_is_what_the_report_says() {
+    let (place, marker) = (Place::new(), marker("middle"));
+    let child = long_comparison(&place, &marker);
+    let agent = running(&marker, "agent")[0];
+    // How far the load is then is left to chance.
+    let is_loaded = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let ticks = stat.rsplit(' ').nth(38).and_then(|ticks| ticks.parse().ok());
+        ticks.is_some_and(|ticks: u64| ticks >= 5)
+    };
+    eventually("a server at the far end that has worked for 50 ms", || {
+        running(&marker, "serve-fixture").into_iter().any(is_loaded)
+    });
+    signal(agent, Signal::KILL);
+    let ended = wait(child, BUSY);
+    let said = ended.out.clone() + &ended.err;
+    assert_eq!(ended.status, Some(2), "{said}");
+    let first = said.find("the connection to server was lost").expect(&said);
+    assert!(!said[..first].contains("requests failed"), "{said}");
+    assert!(!said.contains("report this bug"), "{said}");
     nothing_is_left(&place, &marker, BUSY);
 }
 

@@ -26,7 +26,7 @@ use stats::{
     Aim, Bracket, Bracketing, Levels, PILOT_BLOCKS, SEARCH_BLOCKS_MAX, TrialLength, planned_blocks,
 };
 
-use crate::block::{BlockOutcome, end_all, shuffled};
+use crate::block::{BlockFailure, BlockOutcome, end_all, shuffled};
 use crate::error::{ConductError, StartError};
 use crate::layout::layout;
 use crate::machines::Snapshots;
@@ -427,7 +427,7 @@ impl<'a> CapacitySearch<'a> {
         if let Err((variant, error)) = trials
             && !outcome.interrupted
         {
-            outcome.failure = Some((variant, base::redact(&error.to_string())));
+            outcome.failure = Some(BlockFailure::new(variant, &error));
         }
         outcome.ended.extend(end_all(all_running));
         outcome.ended.sort_by_key(|ended| ended.life.variant);

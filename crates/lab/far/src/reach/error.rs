@@ -9,6 +9,8 @@ use crate::reach::Host;
 pub struct ReachError {
     /// The machine.
     pub host: Host,
+    /// The command with which a person logs in there.
+    pub by_hand: String,
     /// The reason.
     pub cause: Cause,
 }
@@ -153,8 +155,7 @@ const OTHER_FOLDER: &str = "TACHOGRAPH_FAR_FOLDER names another folder";
 
 impl fmt::Display for ReachError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let host = &self.host;
-        let hand = host.by_hand();
+        let (host, hand) = (&self.host, &self.by_hand);
         match &self.cause {
             Cause::NoSsh { program } => write!(
                 f,
@@ -163,7 +164,7 @@ impl fmt::Display for ReachError {
             Cause::Stopped => write!(f, "stopped before {host} was reached"),
             cause => {
                 write!(f, "cannot use {host}: ")?;
-                cause.sentence(f, host, &hand)
+                cause.sentence(f, host, hand)
             }
         }
     }

@@ -45,11 +45,11 @@ impl Host {
         words
     }
 
-    /// The command with which a person logs in there.
-    pub(crate) fn by_hand(&self) -> String {
+    /// The command with which a person logs in there, with this ssh and its first arguments.
+    pub(crate) fn by_hand(&self, ssh: &[String]) -> String {
         let port = self.port.map(|port| format!("-p {port} ")).unwrap_or_default();
         let user = self.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
-        format!("ssh {port}{user}{}", self.name)
+        format!("{} {port}{user}{}", shell_words::join(ssh), self.name)
     }
 }
 
@@ -149,7 +149,10 @@ mod tests {
             assert_eq!(host.to_string().parse(), Ok(host), "{text}");
         }
         let host: Host = "ssh://ann@db1:2222".parse().unwrap();
-        assert_eq!(host.by_hand(), "ssh -p 2222 ann@db1");
+        let by_hand =
+            |ssh: &[&str]| host.by_hand(&ssh.iter().map(|&w| w.to_owned()).collect::<Vec<_>>());
+        assert_eq!(by_hand(&["ssh"]), "ssh -p 2222 ann@db1");
+        assert_eq!(by_hand(&["ssh", "-F", "my lab"]), "ssh -F 'my lab' -p 2222 ann@db1");
     }
 
     #[test]

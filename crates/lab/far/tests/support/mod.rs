@@ -77,7 +77,11 @@ pub(crate) fn refused(host: &str, options: &Options) -> (Cause, String) {
     let host: Host = host.parse().unwrap();
     match connect(&host, options) {
         Ok(channel) => panic!("it was reached: {:?}", channel.facts),
-        Err(error) => (error.cause.clone(), error.to_string()),
+        Err(error) => {
+            // Hints have the configured command, which is longer here than a sentence of a test.
+            let said = error.to_string().replace(&(shell_words::join(&options.ssh) + " "), "ssh ");
+            (error.cause.clone(), said)
+        }
     }
 }
 
