@@ -22,5 +22,5 @@ mod totals;
 pub use day::Day;
 pub use error::ExportError;
 pub use run::{ExportRequest, PartitionChange, Summary, export};
-pub use table::{Partition, partitions};
+pub use table::{FileState, Partition, file_states, partitions};
 pub use totals::{Totals, totals};

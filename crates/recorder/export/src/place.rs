@@ -93,11 +93,32 @@ pub(crate) struct Files {
     notes_part: PathBuf,
 }
 
-/// A file that is not complete yet; it is removed unless it is kept.
+/// A file that is not complete yet; it is removed unless it is completed.
 #[derive(Debug)]
 pub(crate) struct PartialFile<'f> {
     files: &'f Files,
     kept: bool,
+}
+
+/// What becomes of the files of a partition when an export is put into place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileChange {
+    /// The complete new file takes the place of the exported one.
+    Replace,
+    /// The exported file already has the new content.
+    Keep,
+    /// All its slots were retracted.
+    Remove,
+}
+
+/// A change that is ready to be put into place; it is undone unless it is.
+#[derive(Debug)]
+pub(crate) struct ReadyChange {
+    files: Files,
+    pub(crate) change: FileChange,
+    /// What the new file was made from.
+    notes: String,
+    is_placed: bool,
 }
 
 impl Files {
@@ -123,6 +144,12 @@ impl Files {
         File::create(&self.part).map_err(ExportError::file("write", &self.part))
     }
 
+    /// Removes the file that is not complete, and the folder if it is empty.
+    fn give_up(&self) {
+        let _ = fs::remove_file(&self.part);
+        let _ = fs::remove_dir(&self.folder);
+    }
+
     /// The folder of the partition.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
@@ -133,50 +160,79 @@ impl Files {
         fs::metadata(&self.file).ok().map(|about| about.len())
     }
 
-    /// Writes what the file was made from. It is not worth a sync: without it the file is made
-    /// again.
-    pub(crate) fn note(&self, text: &str) -> Result<(), ExportError> {
-        let part = &self.notes_part;
-        let written = fs::write(part, text).and_then(|()| fs::rename(part, &self.notes));
-        written.map_err(ExportError::file("write", &self.notes))
-    }
-
-    /// Removes the exported file, all of whose slots were retracted.
-    pub(crate) fn remove(&self) -> Result<(), ExportError> {
-        let removed = remove(&self.file).and_then(|()| remove(&self.notes));
-        removed.map_err(ExportError::file("remove", &self.file))?;
-        // Other recorders may have files there.
-        let _ = fs::remove_dir(&self.folder);
-        Ok(())
+    /// The change that was prepared.
+    pub(crate) fn ready(self, change: FileChange, notes: String) -> ReadyChange {
+        ReadyChange { files: self, change, notes, is_placed: false }
     }
 }
 
 impl PartialFile<'_> {
-    /// Puts the complete file into its place, unless that has the same content. Returns whether
-    /// anything has changed.
-    pub(crate) fn keep(mut self, mut file: File) -> Result<bool, ExportError> {
-        let Files { folder, file: place, part, .. } = self.files;
+    /// Ends the file, which stays beside the exported one unless that has the same content.
+    pub(crate) fn complete(mut self, mut file: File) -> Result<FileChange, ExportError> {
+        let Files { file: place, part, .. } = self.files;
         file.flush().map_err(ExportError::file("write", part))?;
         if equal(part, place).map_err(ExportError::file("read", place))? {
-            return Ok(false);
+            return Ok(FileChange::Keep);
         }
         file.sync_all().map_err(ExportError::file("write", part))?;
-        fs::rename(part, place).map_err(ExportError::file("write", place))?;
         self.kept = true;
-        // The names of the file, of its folder and of the folder of the step.
-        for folder in folder.ancestors().take(3) {
-            let synced = File::open(folder).and_then(|folder| folder.sync_all());
-            synced.map_err(ExportError::file("write", folder))?;
-        }
-        Ok(true)
+        Ok(FileChange::Replace)
     }
 }
 
 impl Drop for PartialFile<'_> {
     fn drop(&mut self) {
         if !self.kept {
-            let _ = fs::remove_file(&self.files.part);
-            let _ = fs::remove_dir(&self.files.folder);
+            self.files.give_up();
+        }
+    }
+}
+
+/// Puts all changes into place. Nothing but renaming and removing happens between the first file and
+/// the last, so that a reader hardly ever meets some old and some new files; what takes long was done
+/// before, or follows.
+pub(crate) fn put(changes: &mut [ReadyChange]) -> Result<(), ExportError> {
+    for change in &mut *changes {
+        let Files { file, part, .. } = &change.files;
+        match change.change {
+            FileChange::Replace => {
+                fs::rename(part, file).map_err(ExportError::file("write", file))?;
+            }
+            FileChange::Keep => {}
+            FileChange::Remove => remove(file).map_err(ExportError::file("remove", file))?,
+        }
+        change.is_placed = true;
+    }
+    changes.iter().try_for_each(ReadyChange::settle)
+}
+
+impl ReadyChange {
+    /// What readers do not wait for: names on disk, and what the file was made from.
+    fn settle(&self) -> Result<(), ExportError> {
+        let Files { folder, file, notes, notes_part, .. } = &self.files;
+        if self.change == FileChange::Remove {
+            remove(notes).map_err(ExportError::file("remove", file))?;
+            // Other recorders may have files there.
+            let _ = fs::remove_dir(folder);
+            return Ok(());
+        }
+        if self.change == FileChange::Replace {
+            // The names of the file, of its folder and of the folder of the step.
+            for folder in folder.ancestors().take(3) {
+                let synced = File::open(folder).and_then(|folder| folder.sync_all());
+                synced.map_err(ExportError::file("write", folder))?;
+            }
+        }
+        // It is not worth a sync: without it the file is made again.
+        let noted = fs::write(notes_part, &self.notes).and_then(|()| fs::rename(notes_part, notes));
+        noted.map_err(ExportError::file("write", notes))
+    }
+}
+
+impl Drop for ReadyChange {
+    fn drop(&mut self) {
+        if self.change == FileChange::Replace && !self.is_placed {
+            self.files.give_up();
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::day::Day;
 use crate::earlier::{EarlierSlots, Numbers};
 use crate::file::{FileMetadata, TableFile, io_error};
 use crate::notes::Notes;
-use crate::place::{ExportFolder, Files};
+use crate::place::{ExportFolder, FileChange, Files, ReadyChange, put};
 use crate::{ExportError, Partition};
 
 /// What to export.
@@ -59,12 +59,12 @@ pub struct Summary {
 
 /// Exports the sealed slots of a store to a folder, and calls `each` for every change.
 ///
-/// Only the files of days that have changed are written: each under another name first, and put in
-/// its place when it is complete and on disk. Slots that have expired in the store stay in their
-/// file.
+/// Only the files of days that have changed are written: each under another name first, and all are
+/// put in their places when the last one is complete and on disk. Slots that have expired in the store
+/// stay in their file.
 ///
 /// # Errors
-/// [`ExportError`]. What was written before is complete.
+/// [`ExportError`]. All files are complete, and as they were if it came before they were put in place.
 pub fn export(
     store: &mut dyn Store,
     folder: &Path,
@@ -86,11 +86,13 @@ pub fn export(
     };
     let mut known = StoreSeries::default();
     known.load(store)?;
-    let mut run = ExportRun { known, place, recorder: &recorder, request, each };
+    let (recorder, ready) = (&recorder, Vec::new());
+    let mut run = ExportRun { known, place, recorder, request, ready, each };
     let mut summary = Summary::default();
     for step in steps {
         run.step(store, step, &mut summary)?;
     }
+    put(&mut run.ready)?;
     Ok(summary)
 }
 
@@ -157,6 +159,8 @@ struct ExportRun<'r> {
     place: ExportFolder<'r>,
     recorder: &'r str,
     request: &'r ExportRequest,
+    /// What is written, but not in its place yet.
+    ready: Vec<ReadyChange>,
     each: &'r mut dyn FnMut(&PartitionChange),
 }
 
@@ -196,28 +200,35 @@ impl ExportRun<'_> {
             }
             let about = FileMetadata { recorder: self.recorder, step: &name, day: &day_name };
             let job = PartitionJob { step, day, about, files: &files, until_us };
+            let path = files.folder().to_owned();
             let slots = match self.request.dry_run {
                 true => None,
                 false => match self.write(store, &job, &spans, summary)? {
-                    Some(slots) => Some(slots),
+                    Some(written) => {
+                        let change = written.change;
+                        self.ready.push(files.ready(change, written.notes));
+                        if change == FileChange::Keep {
+                            continue;
+                        }
+                        Some(written.slots)
+                    }
                     None => continue,
                 },
             };
-            let path = files.folder().to_owned();
             let partition = Partition { step: name.clone(), day: day_name, path };
             (self.each)(&PartitionChange { partition, slots });
         }
         Ok(())
     }
 
-    /// Writes a partition; returns its rows, or `None` if it is as it was.
+    /// Writes a partition beside the exported file; `None` if there is nothing to be put in place.
     fn write(
         &mut self,
         store: &mut dyn Store,
         job: &PartitionJob<'_>,
         spans: &BTreeMap<i64, SpanDigest>,
         summary: &mut Summary,
-    ) -> Result<Option<u64>, ExportError> {
+    ) -> Result<Option<WrittenPartition>, ExportError> {
         let had_file = job.files.bytes().is_some();
         let (mut file, part) = job.files.begin()?;
         let (slots, horizon_us) = loop {
@@ -232,24 +243,22 @@ impl ExportRun<'_> {
         };
         if slots == 0 {
             drop(part);
-            if had_file {
-                job.files.remove()?;
-                summary.removed += 1;
-            }
-            return Ok(had_file.then_some(0));
+            summary.removed += u64::from(had_file);
+            let change = FileChange::Remove;
+            return Ok(had_file.then(|| WrittenPartition { change, slots, notes: String::new() }));
         }
-        let is_new = part.keep(file)?;
-        let bytes = job.files.bytes().unwrap_or(0);
-        job.files.note(&Notes::new(job.until_us, bytes, spans).to_text())?;
-        if !is_new {
+        let bytes = file.metadata().map_err(ExportError::file("read", &job.files.file))?.len();
+        let change = part.complete(file)?;
+        let notes = Notes::new(job.until_us, bytes, spans).to_text();
+        if change == FileChange::Keep {
             summary.unchanged += 1;
-            return Ok(None);
+        } else {
+            summary.written += 1;
+            summary.slots += slots;
+            summary.bytes += bytes;
+            summary.partial += u64::from(!had_file && horizon_us > job.day.start_us());
         }
-        summary.written += 1;
-        summary.slots += slots;
-        summary.bytes += bytes;
-        summary.partial += u64::from(!had_file && horizon_us > job.day.start_us());
-        Ok(Some(slots))
+        Ok(Some(WrittenPartition { change, slots, notes }))
     }
 
     /// Writes the slots of a day into a file.
@@ -281,6 +290,14 @@ impl ExportRun<'_> {
             Err(Stop::Failed(error)) => Err(error),
         }
     }
+}
+
+/// A partition that was written, but not put in place.
+struct WrittenPartition {
+    change: FileChange,
+    slots: u64,
+    /// What it was made from.
+    notes: String,
 }
 
 enum FillOutcome {

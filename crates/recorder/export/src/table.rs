@@ -6,6 +6,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// A column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,14 +106,45 @@ pub(crate) fn folders(folder: &Path, key: &str) -> io::Result<Vec<(String, PathB
 }
 
 fn has_file(folder: &Path) -> io::Result<bool> {
-    for entry in std::fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        let is_ours = |name: &str| name.starts_with(FILE_PREFIX) && name.ends_with(FILE_SUFFIX);
-        if name.to_str().is_some_and(is_ours) {
-            return Ok(true);
+    Ok(!files(folder)?.is_empty())
+}
+
+/// The exported files in the folder of a partition.
+pub(crate) fn files(partition: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(partition)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with(FILE_PREFIX) && name.ends_with(FILE_SUFFIX) {
+            found.push(path);
         }
     }
-    Ok(false)
+    Ok(found)
+}
+
+/// An exported file as it is now. Another one in its place has another time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileState {
+    path: PathBuf,
+    bytes: u64,
+    modified: SystemTime,
+}
+
+/// All exported files of the partitions, in order.
+///
+/// # Errors
+/// Those of reading the folders; a file that is removed meanwhile is not listed.
+pub fn file_states(partitions: &[Partition]) -> io::Result<Vec<FileState>> {
+    let mut states = Vec::new();
+    for partition in partitions {
+        for path in files(&partition.path)? {
+            if let Ok(about) = path.metadata() {
+                states.push(FileState { path, bytes: about.len(), modified: about.modified()? });
+            }
+        }
+    }
+    states.sort();
+    Ok(states)
 }
 
 /// Whether a text has the form of a day: `2026-11-22`.

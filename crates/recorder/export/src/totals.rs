@@ -9,7 +9,7 @@ use parquet::data_type::{BoolType, DataType, DoubleType};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
 
-use crate::table::{FILE_PREFIX, FILE_SUFFIX};
+use crate::table::files;
 
 /// Rows that are read at once.
 const RECORDS: usize = 1 << 16;
@@ -31,13 +31,9 @@ pub struct Totals {
 /// A folder or a file that cannot be read; the text names it.
 pub fn totals(partition: &Path) -> io::Result<Totals> {
     let mut totals = Totals::default();
-    for entry in std::fs::read_dir(partition).map_err(|error| unreadable(partition, &error))? {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with(FILE_PREFIX) && name.ends_with(FILE_SUFFIX) {
-            let file = File::open(&path).map_err(|error| unreadable(&path, &error))?;
-            add(file, &mut totals).map_err(|error| unreadable(&path, &error))?;
-        }
+    for path in files(partition).map_err(|error| unreadable(partition, &error))? {
+        let file = File::open(&path).map_err(|error| unreadable(&path, &error))?;
+        add(file, &mut totals).map_err(|error| unreadable(&path, &error))?;
     }
     Ok(totals)
 }

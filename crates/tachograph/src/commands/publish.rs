@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use base::format_count;
-use export::{Partition, Totals, table};
+use export::{FileState, Partition, Totals, table};
 use hive::{Column, Session, Table, TableChanges, TablePartition, Value};
 
 use super::door;
@@ -15,14 +15,69 @@ use crate::output;
 /// What is in each partition, by step and day.
 type Contents = BTreeMap<Vec<String>, Totals>;
 
+/// How often the files are read at most, if exports change them meanwhile.
+const READINGS: u32 = 5;
+
+/// What one reading of the files and of the table has found.
+struct FilesRead {
+    changes: TableChanges,
+    /// Partitions that pointed to another folder.
+    moved: usize,
+    files: Contents,
+    /// The first difference between the files and the table.
+    difference: Option<String>,
+}
+
 pub(crate) fn run(flags: &PublishFlags) -> Outcome {
-    let partitions = partitions(&flags.folder)?;
+    partitions(&flags.folder)?;
     let location = match &flags.location {
         Some(location) => location.trim_end_matches('/').to_owned(),
         None => file_url(&flags.folder)?,
     };
-    let parts: Vec<TablePartition> =
-        partitions.iter().map(|found| part(found, &location)).collect();
+    let mut session = door::open(&flags.url, &flags.door)?;
+    let (mut readings, mut added) = (1, 0);
+    let mut reading = loop {
+        let partitions = partitions(&flags.folder)?;
+        let before = states(&partitions)?;
+        let result = read(&mut session, flags, &location, &partitions);
+        let is_equal = matches!(&result, Ok(FilesRead { difference: None, .. }));
+        // An export may have changed what the server was reading.
+        if is_equal || before == states(&self::partitions(&flags.folder)?)? {
+            break result?;
+        }
+        if readings == READINGS {
+            return Err(Failure::new(format!(
+                "exports changed the files during each of {READINGS} readings: publish again when \
+                 they have ended"
+            )));
+        }
+        readings += 1;
+        added += result.map_or(0, |reading| reading.changes.added);
+        output::note("note: an export changed the files meanwhile; they are read again");
+    };
+    session.close()?;
+    reading.changes.added += added;
+    output::print(&text(flags, &reading))?;
+    match reading.difference {
+        None => {
+            output::print("the server's totals are those of the files\n")?;
+            Ok(Status::Well)
+        }
+        Some(difference) => {
+            output::error(&difference);
+            Ok(Status::VerdictFailed)
+        }
+    }
+}
+
+/// Gives the table its partitions, and compares its totals with those of the files.
+fn read(
+    session: &mut Session,
+    flags: &PublishFlags,
+    location: &str,
+    partitions: &[Partition],
+) -> Result<FilesRead, Failure> {
+    let parts: Vec<TablePartition> = partitions.iter().map(|found| part(found, location)).collect();
     let columns = table::COLUMNS.map(column);
     let keys = table::PARTITION_COLUMNS.map(column);
     let table = Table {
@@ -30,36 +85,30 @@ pub(crate) fn run(flags: &PublishFlags) -> Outcome {
         name: &flags.door.table,
         columns: &columns,
         keys: &keys,
-        location: &location,
+        location,
     };
-    let files = in_files(&partitions)?;
-    let mut session = door::open(&flags.url, &flags.door)?;
-    let published = table.publish(&mut session, &parts)?;
-    let mut found = in_table(&mut session, &table)?;
+    let files = in_files(partitions)?;
+    let changes = table.publish(session, &parts)?;
+    let mut found = in_table(session, &table)?;
     let mut moved = 0;
-    if published.present > 0 {
+    if changes.present > 0 {
         // A partition that was there may have pointed to another folder.
         for part in parts.iter().filter(|part| !is_equal(part, &files, &found)) {
-            table.relocate(&mut session, part)?;
+            table.relocate(session, part)?;
             moved += 1;
         }
         if moved > 0 {
-            table.refresh(&mut session);
-            found = in_table(&mut session, &table)?;
+            table.refresh(session);
+            found = in_table(session, &table)?;
         }
     }
-    session.close()?;
-    output::print(&text(flags, &published, moved, &files))?;
-    match parts.iter().find(|part| !is_equal(part, &files, &found)) {
-        None => {
-            output::print("the server's totals are those of the files\n")?;
-            Ok(Status::Well)
-        }
-        Some(part) => {
-            output::error(&difference(part, &files, &found));
-            Ok(Status::VerdictFailed)
-        }
-    }
+    let other = parts.iter().find(|part| !is_equal(part, &files, &found));
+    let difference = other.map(|part| difference(part, &files, &found));
+    Ok(FilesRead { changes, moved, files, difference })
+}
+
+fn states(partitions: &[Partition]) -> Result<Vec<FileState>, Failure> {
+    export::file_states(partitions).map_err(Failure::new)
 }
 
 fn partitions(folder: &Path) -> Result<Vec<Partition>, Failure> {
@@ -157,23 +206,24 @@ fn difference(part: &TablePartition, files: &Contents, found: &Contents) -> Stri
     )
 }
 
-fn text(flags: &PublishFlags, published: &TableChanges, moved: usize, files: &Contents) -> String {
+fn text(flags: &PublishFlags, reading: &FilesRead) -> String {
+    let FilesRead { changes, moved, files, .. } = reading;
     let counted = |count: usize| {
         let s = if count == 1 { "" } else { "s" };
         format!("{} partition{s}", format_count(count as u64))
     };
-    let verb = if published.is_created { "created" } else { "found" };
+    let verb = if changes.is_created { "created" } else { "found" };
     let mut text = format!(
         "{verb} the table {}.{} at {}\n  added {}",
         flags.url.database,
         flags.door.table,
         flags.url,
-        counted(published.added)
+        counted(changes.added)
     );
     for (count, what) in [
-        (published.present, "already there"),
-        (moved, "moved to this folder"),
-        (published.other, "not in this folder and left as before"),
+        (changes.present, "already there"),
+        (*moved, "moved to this folder"),
+        (changes.other, "not in this folder and left as before"),
     ] {
         if count > 0 {
             text += &format!("; {} {what}", counted(count));
