@@ -25,7 +25,8 @@ sys.path.append("/usr/lib/python3/dist-packages")
 from impala_thrift_gen.TCLIService import TCLIService
 from impala_thrift_gen.TCLIService.ttypes import (
     TBoolColumn, TCancelOperationResp, TCloseOperationResp, TCloseSessionResp, TColumn,
-    TDoubleColumn, TExecuteStatementResp, TFetchResultsResp, TGetOperationStatusResp,
+    TDoubleColumn, TExecuteStatementResp, TFetchResultsResp, TGetInfoResp, TGetInfoValue,
+    TGetOperationStatusResp,
     THandleIdentifier, TI64Column, TOpenSessionResp, TOperationHandle, TOperationState,
     TOperationType, TProtocolVersion, TRowSet, TSessionHandle, TStatus, TStatusCode, TStringColumn)
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -284,7 +285,10 @@ class Catalog:
         if not parts:
             return []
         sql = f"{head} published{tail}"
-        sql = re.sub(r"CAST\(`slot` AS DOUBLE\)", "(epoch_us(slot) / 1e6)", sql)
+        # As Hive 4 does.
+        if "CAST(`slot` AS DOUBLE)" in sql:
+            raise Failed("Casting TIMESTAMP to double is prohibited")
+        sql = sql.replace("map_keys(`tags`)[0]", "map_keys(`tags`)[1]")  # DuckDB counts from 1.
         sql = re.sub(r"concat_ws\(('[^']*'), (\w+\(`tags`\))\)", r"array_to_string(\2, \1)", sql)
         sql = sql.replace("\\'", "''").replace("\\\\", "\\").replace("`", '"')
         database = duckdb.connect()
@@ -328,6 +332,9 @@ class Handler:
         if OPTIONS.fault == "old":
             version = TProtocolVersion.HIVE_CLI_SERVICE_PROTOCOL_V5
         return TOpenSessionResp(SUCCESS, version, handle, {})
+
+    def GetInfo(self, req):
+        return TGetInfoResp(SUCCESS, TGetInfoValue(stringValue="Apache Hive"))
 
     def ExecuteStatement(self, req):
         sql = req.statement if isinstance(req.statement, str) else req.statement.decode()

@@ -135,6 +135,11 @@ impl Kdc {
         ]
     }
 
+    /// The option by which Java uses this realm.
+    pub(crate) fn java_option(&self) -> String {
+        format!("-Djava.security.krb5.conf={}", self.folder.join("krb5.conf").display())
+    }
+
     /// What the KDC logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("kdc.log")).unwrap_or_default()

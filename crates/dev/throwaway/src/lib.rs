@@ -1,15 +1,18 @@
 //! Temporary servers for tests, proofs and benches: PostgreSQL on a Unix socket, a network of
-//! machines that are reached by ssh, a Kerberos realm ([`kdc`]), a HiveServer2 ([`hive`]) and a Spark
-//! cluster ([`spark`]).
+//! machines that are reached by ssh, a Kerberos realm ([`kdc`]), a HiveServer2 of small parts
+//! ([`hive`]), that of Apache ([`apache_hive`]) and a Spark cluster ([`spark`]).
 //!
 //! Each is in a temporary folder, and ends with the process that started it, however that ends: a
 //! shell, or the server itself, holds the other end of a pipe and stops when the pipe closes.
 
+pub mod apache_hive;
 pub mod hive;
+mod java_server;
 pub mod kdc;
 mod network;
 pub mod spark;
 
+pub use java_server::JavaServer;
 pub use network::{DelayedLink, Network, NoNetwork};
 
 use std::io::Write;

@@ -36,6 +36,6 @@ pub use address::{Address, AddressError};
 pub use error::{Fault, HiveError};
 pub use kerberos::KerberosError;
 pub use qop::Qop;
-pub use session::{Auth, Limits, Session};
+pub use session::{Auth, Limits, ROWS_MAX, Session};
 pub use table::{Column, Table, TableChanges, TableError, TablePartition};
 pub use value::Value;

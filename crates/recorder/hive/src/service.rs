@@ -23,6 +23,8 @@ const HAS_ROWS: FieldName = FieldName { id: 3, name: "TOperationHandle.hasResult
 const STATE: FieldName = FieldName { id: 2, name: "TGetOperationStatusResp.operationState" };
 const STATE_MESSAGE: FieldName = FieldName { id: 5, name: "TGetOperationStatusResp.errorMessage" };
 const RESULTS: FieldName = FieldName { id: 3, name: "TFetchResultsResp.results" };
+const INFO: FieldName = FieldName { id: 2, name: "TGetInfoResp.infoValue" };
+const INFO_TEXT: FieldName = FieldName { id: 1, name: "TGetInfoValue.stringValue" };
 
 // Values of TProtocolVersion: the version minus one.
 const VERSION_6: i32 = 5;
@@ -38,6 +40,9 @@ const FINISHED: i32 = 2;
 const PENDING: i32 = 7;
 /// The value of TFetchOrientation for the rows that follow.
 const FETCH_NEXT: i32 = 0;
+
+/// The value of TGetInfoType for the name of the product.
+const DBMS_NAME: i32 = 17;
 
 /// A session as the server knows it; it is sent back as it was received.
 pub(crate) struct SessionHandle(Tree);
@@ -100,6 +105,13 @@ impl<S: Read + Write> HiveService<S> {
 
     pub(crate) fn close_session(&mut self, session: &SessionHandle) -> Result<(), Fault> {
         self.checked("CloseSession", vec![(1, session.0.clone())]).map(drop)
+    }
+
+    /// The name of the product, such as "Apache Hive" or "Spark SQL".
+    pub(crate) fn product(&mut self, session: &SessionHandle) -> Result<String, Fault> {
+        let request = vec![(1, session.0.clone()), (2, Tree::I32(DBMS_NAME))];
+        let name: Vec<u8> = self.checked("GetInfo", request)?.part(INFO)?.required(INFO_TEXT)?;
+        Ok(String::from_utf8_lossy(&name).into_owned())
     }
 
     /// Starts a statement, which then runs at the server.
@@ -238,6 +250,15 @@ mod tests {
         let session = b"\x0c\0\x01\x0b\0\x01\0\0\0\x0fguid and secret\0";
         let request = [&b"\x0c\0\x01"[..], session, b"\x0b\0\x02\0\0\0\x04SHOW\x02\0\x04\x01\0\0"];
         assert!(server.sent.ends_with(&request.concat()));
+    }
+
+    #[test]
+    fn the_product_is_a_text_in_a_union() {
+        let value = Tree::Struct(vec![(1, Tree::text("Apache Hive"))]);
+        let product = |response| service("GetInfo", response).product(&session());
+        assert_eq!(product(vec![status(SUCCESS), (2, value)]).unwrap(), "Apache Hive");
+        let missing = format!("{WRONG} (GetInfo: TGetInfoResp.infoValue is missing)");
+        assert_eq!(text(product(vec![status(SUCCESS)])), missing);
     }
 
     #[test]

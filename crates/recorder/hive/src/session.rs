@@ -20,7 +20,7 @@ use crate::value::Value;
 /// Rows that are fetched at once.
 const FETCH_ROWS: i64 = 10_000;
 /// Limit on the rows of a result.
-const ROWS_MAX: usize = 1_000_000;
+pub const ROWS_MAX: usize = 1_000_000;
 /// First and longest pause between two looks at a statement.
 const LOOK_MIN: Duration = Duration::from_millis(5);
 const LOOK_MAX: Duration = Duration::from_millis(250);
@@ -122,6 +122,14 @@ impl Session {
     /// [`HiveError`], with the server's words if it refuses the statement.
     pub fn execute(&mut self, statement: &str) -> Result<Vec<Vec<Value>>, HiveError> {
         self.try_execute(statement).map_err(|fault| self.error(fault))
+    }
+
+    /// The name of the server's product, such as "Apache Hive" or "Spark SQL".
+    ///
+    /// # Errors
+    /// [`HiveError`].
+    pub fn product(&mut self) -> Result<String, HiveError> {
+        self.service.product(&self.handle).map_err(|fault| self.error(fault))
     }
 
     /// Closes the session.

@@ -1,5 +1,6 @@
 //! `tachograph query`: slots of series as a table, chart, CSV or JSON.
 
+mod dialect;
 mod published;
 mod show;
 mod slots_of;
@@ -25,9 +26,8 @@ pub(crate) fn run(flags: &QueryFlags, global: &GlobalFlags) -> Outcome {
         ));
     }
     if let Some(url) = &flags.hive {
-        let days = [flags.from, flags.until];
-        let mut table = PublishedTable::open(url, &flags.door, &flags.selectors, days)?;
-        let wanted = table.find()?;
+        let mut table = PublishedTable::open(url, &flags.door, &flags.selectors)?;
+        let wanted = table.find([flags.from, flags.until])?;
         if wanted.is_empty() {
             return Err(Failure::new("no such series in the table"));
         }

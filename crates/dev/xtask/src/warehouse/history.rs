@@ -7,7 +7,7 @@ use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
 
 /// The days of the history.
-const DAYS: [(&str, i64); 3] =
+pub(super) const DAYS: [(&str, i64); 3] =
     [("2026-03-01", 1_772_323_200), ("2026-03-02", 1_772_409_600), ("2026-03-03", 1_772_496_000)];
 const DAY_S: i64 = 86_400;
 /// The longest interval.

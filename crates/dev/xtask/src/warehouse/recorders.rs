@@ -19,7 +19,7 @@ const KILL_MS_MAX: u64 = 300;
 pub(super) struct Recorders<'a> {
     tachograph: &'a Path,
     folder: &'a Path,
-    rng: base::Rng,
+    pub(super) rng: base::Rng,
     round: u32,
 }
 
@@ -81,6 +81,16 @@ impl<'a> Recorders<'a> {
         let mut command = self.command(0, &["publish", url, "--folder"]);
         command.arg(self.place()).args(options).envs(environment.iter().cloned());
         output(command.args(["--timeout", "120s"]))
+    }
+
+    /// A query of all series to each record.
+    pub(super) fn queries(&self) -> Vec<Command> {
+        (0..RECORDERS).map(|recorder| self.query(recorder)).collect()
+    }
+
+    /// A query of all series to one of them.
+    pub(super) fn query(&self, recorder: usize) -> Command {
+        self.command(recorder, &["query", "orders"])
     }
 
     fn place(&self) -> PathBuf {

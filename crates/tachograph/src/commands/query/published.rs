@@ -6,6 +6,7 @@ use hive::{Address, Session, Value, sql};
 use series::{Accumulator, Integral, Kind, SlotKey, Spec, Step};
 use store::{Identity, Selector, Series};
 
+use super::dialect::{BETWEEN, Dialect};
 use super::slots_of::SlotSource;
 use crate::commands::door;
 use crate::failure::Failure;
@@ -16,39 +17,34 @@ use crate::flags::series::parse_length;
 /// a series, so it is the usual one.
 const XFF: f64 = 0.5;
 
-/// Stands between tags in a result: no map is sent in a form that Hive and Spark share.
-const BETWEEN: &str = "\u{1f}";
-
-/// The columns that name a series, as they are selected and grouped.
-const NAMES: [&str; 3] = ["`measurement`", "`field`", "`flow`"];
-
 /// A series as the server names it: measurement, field, keys and values of the tags.
 type Names = [String; 4];
 
-/// A table, with what was read from it so far.
+/// A table of published files.
 pub(super) struct PublishedTable {
     session: Session,
+    dialect: Dialect,
     /// Database and name, quoted.
     table: String,
     /// Every step with its name in the table, the shortest first.
     steps: Vec<(Step, String)>,
-    days: [Option<i64>; 2],
+    selectors: Vec<Selector>,
     /// The condition of the series that are asked for.
     condition: String,
-    selectors: Vec<Selector>,
     numbers: HashMap<Names, i64>,
-    slots: HashMap<i64, Vec<(SlotKey, Accumulator)>>,
+    /// The starts of the first and of the last slot, by step in microseconds.
+    extents: BTreeMap<i64, [i64; 2]>,
 }
 
 impl PublishedTable {
-    /// Opens a table; only slots from `from_us` until `until_us`, if given, will be asked for.
+    /// Opens a table.
     pub(super) fn open(
         url: &Address,
         flags: &DoorFlags,
         selectors: &[Selector],
-        days: [Option<i64>; 2],
     ) -> Result<PublishedTable, Failure> {
         let mut session = door::open(url, flags)?;
+        let dialect = Dialect::of(&session.product()?);
         let table = format!("{}.{}", sql::name(&url.database), sql::name(&flags.table));
         let steps = steps(&session.execute(&format!("SHOW PARTITIONS {table}"))?);
         if steps.is_empty() {
@@ -57,20 +53,40 @@ impl PublishedTable {
                 url.database, flags.table
             )));
         }
-        let condition = condition(selectors);
-        let (numbers, slots) = (HashMap::new(), HashMap::new());
-        let selectors = selectors.to_vec();
-        Ok(PublishedTable { session, table, steps, days, condition, selectors, numbers, slots })
+        Ok(PublishedTable {
+            session,
+            dialect,
+            table,
+            steps,
+            selectors: selectors.to_vec(),
+            condition: condition(selectors),
+            numbers: HashMap::new(),
+            extents: BTreeMap::new(),
+        })
     }
 
-    /// The series of the table that match a selector.
-    pub(super) fn find(&mut self) -> Result<Vec<Series>, Failure> {
-        let names = names();
-        let statement =
-            format!("SELECT {names} FROM {}{} GROUP BY {names}", self.table, self.filter(None));
+    /// The series that match a selector and have slots on the days of a range in microseconds since
+    /// the epoch; what the range leaves open is not limited. One statement finds them, and where the
+    /// slots of each step begin and end.
+    pub(super) fn find(&mut self, range_us: [Option<i64>; 2]) -> Result<Vec<Series>, Failure> {
+        let (names, slot) = (self.dialect.names(), self.dialect.slot());
+        let longest = self.steps[self.steps.len() - 1].0;
+        // The longest slot with `from` in it may begin days before it.
+        let range_us = [range_us[0].map(|us| longest.slot_of(us)), range_us[1]];
+        let statement = format!(
+            "SELECT {names}, `step`, min({slot}), max({slot}) FROM {} WHERE {}{} GROUP BY {names}, \
+             `step`",
+            self.table,
+            self.condition,
+            days(range_us)
+        );
         let mut found = Vec::new();
         for row in self.session.execute(&statement)? {
             let (names, flow) = named(&row).ok_or_else(|| unexpected(&row))?;
+            self.extend(&row[5..]).ok_or_else(|| unexpected(&row))?;
+            if self.numbers.contains_key(&names) {
+                continue;
+            }
             let identity = identity(&names).ok_or_else(|| unexpected(&row))?;
             let kind = if flow { Kind::Count } else { Kind::Level };
             let step = self.steps[0].0;
@@ -86,43 +102,20 @@ impl PublishedTable {
         Ok(found)
     }
 
+    /// Takes the step and its first and last slot.
+    fn extend(&mut self, row: &[Value]) -> Option<()> {
+        let [step, first, last] = row else { return None };
+        let name = step.as_text()?;
+        let step = self.steps.iter().find(|(_, known)| known == name)?.0;
+        let (first, last) = (self.dialect.read(first)?, self.dialect.read(last)?);
+        let known = self.extents.entry(step.us()).or_insert([first, last]);
+        *known = [known[0].min(first), known[1].max(last)];
+        Some(())
+    }
+
     /// Closes the session.
     pub(super) fn close(self) -> Result<(), Failure> {
         Ok(self.session.close()?)
-    }
-
-    fn filter(&self, step: Option<&str>) -> String {
-        let mut all = vec![self.condition.clone()];
-        all.extend(step.map(|step| format!("`step` = {}", sql::text(step))));
-        for (at_us, sign) in self.days.iter().zip([">=", "<="]) {
-            let day = at_us.and_then(|us| jiff::Timestamp::from_microsecond(us).ok());
-            all.extend(day.map(|at| {
-                let day = at.to_zoned(jiff::tz::TimeZone::UTC).date();
-                format!("`day` {sign} {}", sql::text(&day.to_string()))
-            }));
-        }
-        format!(" WHERE {}", all.join(" AND "))
-    }
-
-    /// Reads the slots of a step, all lanes and recorders added.
-    fn read(&mut self, step: Step) -> Result<Vec<(SlotKey, Accumulator)>, Failure> {
-        let Some((_, name)) = self.steps.iter().find(|(known, _)| *known == step) else {
-            return Ok(Vec::new());
-        };
-        let (names, slot) = (names(), "CAST(`slot` AS DOUBLE)");
-        let statement = format!(
-            "SELECT {names}, {slot}, sum(`total`), sum(`covered_us`), sum(`n`), min(`min`), \
-             max(`max`) FROM {}{} GROUP BY {names}, {slot}",
-            self.table,
-            self.filter(Some(name))
-        );
-        let mut slots = Vec::new();
-        for row in self.session.execute(&statement)? {
-            let slot = self.slot(&row).ok_or_else(|| unexpected(&row))?;
-            slots.push(slot);
-        }
-        slots.sort_by_key(|(key, _): &(SlotKey, Accumulator)| (key.slot_us, key.series));
-        Ok(slots)
     }
 
     fn slot(&self, row: &[Value]) -> Option<(SlotKey, Accumulator)> {
@@ -144,7 +137,7 @@ impl PublishedTable {
             vmax: max.as_f64().unwrap_or(f64::NEG_INFINITY),
             ..Accumulator::EMPTY
         };
-        let slot_us = (slot.as_f64()? * 1e6).round() as i64;
+        let slot_us = self.dialect.read(slot)?;
         Some((SlotKey { slot_us, series, lane: 0 }, sums))
     }
 }
@@ -161,42 +154,72 @@ impl SlotSource for PublishedTable {
         from_us: i64,
         until_us: i64,
     ) -> Result<Vec<(SlotKey, Accumulator)>, Failure> {
-        if !self.slots.contains_key(&step.us()) {
-            let slots = self.read(step)?;
-            self.slots.insert(step.us(), slots);
-        }
-        let all = self.slots.get(&step.us()).into_iter().flatten();
-        let wanted = all.filter(|(key, _)| {
-            (from_us..until_us).contains(&key.slot_us) && series.contains(&key.series)
+        let Some((_, name)) = self.steps.iter().find(|(known, _)| *known == step) else {
+            return Ok(Vec::new());
+        };
+        let (names, slot) = (self.dialect.names(), self.dialect.slot());
+        let bounds = [(">=", from_us), ("<", until_us)].into_iter().filter_map(|(sign, us)| {
+            Some(format!(" AND {slot} {sign} {}", self.dialect.literal(us)?))
         });
-        Ok(wanted.cloned().collect())
+        let statement = format!(
+            "SELECT {names}, {slot}, sum(`total`), sum(`covered_us`), sum(`n`), min(`min`), \
+             max(`max`) FROM {} WHERE {} AND `step` = {}{}{} GROUP BY {names}, {slot} LIMIT {}",
+            self.table,
+            self.condition,
+            sql::text(name),
+            days([Some(from_us), Some(until_us)]),
+            bounds.collect::<String>(),
+            hive::ROWS_MAX + 1
+        );
+        let mut slots = Vec::new();
+        for row in self.session.execute(&statement)? {
+            let (key, sums) = self.slot(&row).ok_or_else(|| unexpected(&row))?;
+            if series.contains(&key.series) {
+                slots.push((key, sums));
+            }
+        }
+        slots.sort_by_key(|(key, _): &(SlotKey, Accumulator)| (key.slot_us, key.series));
+        Ok(slots)
     }
 
-    /// The end of the last slot, of the shortest step that reaches as far as `step` does.
-    fn end_us(
+    /// From what [`PublishedTable::find`] has found: of all series that are asked for, and exact to a
+    /// gap in the data.
+    fn first_us(
+        &mut self,
+        step: Step,
+        _: &[i64],
+        from_us: i64,
+        until_us: i64,
+    ) -> Result<Option<i64>, Failure> {
+        let extent = self.extents.get(&step.us());
+        let inside = extent.filter(|[first, last]| *last >= from_us && *first < until_us);
+        Ok(inside.map(|[first, _]| step.slot_of(from_us).max(*first)))
+    }
+
+    /// The end is that of the last slot of the shortest step that reaches as far.
+    fn extent_us(
         &mut self,
         step: Step,
         series: &[i64],
-        rows: &[(SlotKey, Accumulator)],
-    ) -> Result<Option<i64>, Failure> {
-        let Some(last_us) = rows.iter().map(|(key, _)| key.slot_us).max() else {
-            return Ok(None);
-        };
-        for fine in self.steps()? {
-            let slots = SlotSource::slots(self, fine, series, last_us, i64::MAX)?;
-            if let Some((key, _)) = slots.last() {
-                return Ok(Some(key.slot_us.saturating_add(fine.us())));
-            }
-        }
-        Ok(Some(last_us.saturating_add(step.us())))
+        from_us: i64,
+        until_us: i64,
+    ) -> Result<Option<[i64; 2]>, Failure> {
+        let Some(first) = self.first_us(step, series, from_us, until_us)? else { return Ok(None) };
+        let last = self.extents.get(&step.us()).map_or(first, |[_, last]| *last);
+        let reaching = self.extents.iter().find(|(_, [_, fine])| *fine >= last);
+        let end = reaching.map_or(last, |(step_us, [_, fine])| fine.saturating_add(*step_us));
+        Ok(Some([first, end]))
     }
 }
 
-/// The columns of a series' names, and its tags as two texts.
-fn names() -> String {
-    let tags = ["map_keys", "map_values"]
-        .map(|function| format!("concat_ws({}, {function}(`tags`))", sql::text(BETWEEN)));
-    [&NAMES.map(str::to_owned)[..], &tags[..]].concat().join(", ")
+/// The condition of the days of a range in microseconds since the epoch.
+fn days(range_us: [Option<i64>; 2]) -> String {
+    let bounds = range_us.iter().zip([">=", "<="]).filter_map(|(us, sign)| {
+        let at = jiff::Timestamp::from_microsecond((*us)?).ok()?;
+        let day = at.to_zoned(jiff::tz::TimeZone::UTC).date();
+        Some(format!(" AND `day` {sign} {}", sql::text(&day.to_string())))
+    });
+    bounds.collect()
 }
 
 /// The names in the first columns of a row, and whether the series is a flow.

@@ -57,13 +57,27 @@ pub(super) trait SlotSource {
         until_us: i64,
     ) -> Result<Vec<(SlotKey, Accumulator)>, Failure>;
 
-    /// The end of the data of these series, of which `rows` are slots of `step`; `None` without any.
-    fn end_us(
+    /// The start of the first of them; `None` without any.
+    fn first_us(
         &mut self,
         step: Step,
         series: &[i64],
-        rows: &[(SlotKey, Accumulator)],
-    ) -> Result<Option<i64>, Failure>;
+        from_us: i64,
+        until_us: i64,
+    ) -> Result<Option<i64>, Failure> {
+        let rows = self.slots(step, series, from_us, until_us)?;
+        Ok(rows.first().map(|(key, _)| key.slot_us))
+    }
+
+    /// The start of the first of them and the end of their data; `None` without any. `step` is the
+    /// longest, which reaches furthest back.
+    fn extent_us(
+        &mut self,
+        step: Step,
+        series: &[i64],
+        from_us: i64,
+        until_us: i64,
+    ) -> Result<Option<[i64; 2]>, Failure>;
 }
 
 impl SlotSource for dyn Store + '_ {
@@ -81,13 +95,16 @@ impl SlotSource for dyn Store + '_ {
         Ok(Store::slots(self, step, series, from_us, until_us)?)
     }
 
-    fn end_us(
+    fn extent_us(
         &mut self,
-        _: Step,
-        _: &[i64],
-        rows: &[(SlotKey, Accumulator)],
-    ) -> Result<Option<i64>, Failure> {
-        Ok(rows.iter().filter_map(|(_, row)| Some(row.last()?.0)).max())
+        step: Step,
+        series: &[i64],
+        from_us: i64,
+        until_us: i64,
+    ) -> Result<Option<[i64; 2]>, Failure> {
+        let rows = Store::slots(self, step, series, from_us, until_us)?;
+        let last = rows.iter().filter_map(|(_, row)| Some(row.last()?.0)).max();
+        Ok(rows.first().zip(last).map(|((key, _), last)| [key.slot_us, last]))
     }
 }
 
@@ -153,11 +170,9 @@ fn span(
     let (mut from_us, mut until_us) = (request.from_us, request.until_us);
     if from_us.is_none() || until_us.is_none() {
         let begin = from_us.map_or(i64::MIN, |us| coarsest.slot_of(us));
-        let rows = store.slots(coarsest, ids, begin, until_us.unwrap_or(i64::MAX))?;
-        let first = rows.first().map(|(key, _)| key.slot_us);
-        let last = store.end_us(coarsest, ids, &rows)?;
-        from_us = from_us.or(first);
-        until_us = until_us.or(last.map(|us| us.max(from_us.unwrap_or(us) + 1)));
+        let known = store.extent_us(coarsest, ids, begin, until_us.unwrap_or(i64::MAX))?;
+        from_us = from_us.or(known.map(|[first, _]| first));
+        until_us = until_us.or(known.map(|[_, end]| end.max(from_us.unwrap_or(end) + 1)));
     }
     match (from_us, until_us) {
         (Some(from_us), Some(until_us)) if from_us < until_us => Ok((from_us, until_us)),
@@ -236,8 +251,7 @@ fn first_known(
     from_us: i64,
     until_us: i64,
 ) -> Result<Option<i64>, Failure> {
-    let rows = store.slots(step, ids, step.slot_of(from_us), until_us)?;
-    Ok(rows.first().map(|(key, _)| key.slot_us))
+    store.first_us(step, ids, step.slot_of(from_us), until_us)
 }
 
 #[cfg(test)]
