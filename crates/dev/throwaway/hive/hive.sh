@@ -38,14 +38,22 @@ mkdir -p "$dir/conf" "$dir/scratch" "$dir/tmp" "$dir/warehouse"
         mapreduce.framework.name=local \
         "hadoop.tmp.dir=$dir/tmp" \
         fs.defaultFS=file:/// \
+        "hadoop.security.auth_to_local=RULE:[2:\$1](hive)s/.*/$(id -un)/ DEFAULT" \
         "$@"
     do
         echo "<property><name>${property%%=*}</name><value>${property#*=}</value></property>"
     done
     echo '</configuration>'
 } >"$dir/conf/hive-site.xml"
-# Hadoop reads its login from this file.
+# With Kerberos, MapReduce refuses a staging folder that belongs to another user than the principal's,
+# so the service's is this user (auth_to_local). Hadoop reads its login from this file.
 cp "$dir/conf/hive-site.xml" "$dir/conf/core-site.xml"
+{
+    echo log4j.rootLogger=WARN, err
+    echo log4j.appender.err=org.apache.log4j.ConsoleAppender
+    echo log4j.appender.err.layout=org.apache.log4j.PatternLayout
+    echo log4j.appender.err.layout.ConversionPattern=%p %c: %m%n
+} >"$dir/conf/log4j.properties"
 opens=
 for package in lang lang.reflect util util.concurrent util.concurrent.atomic util.regex net nio io \
     time text math security; do

@@ -13,8 +13,9 @@ use crate::say;
 /// Queries with ranges that the seed chooses, beside one without a range.
 const RANGES: usize = 5;
 
-/// Total and covered seconds, by series and start of the slot.
-type Slots = BTreeMap<[String; 2], [f64; 2]>;
+/// Total and updates, by series and start of the slot. (What is covered is at most the slot, in each
+/// record and in the table.)
+type Slots = BTreeMap<[String; 2], (f64, u64)>;
 
 /// Asks the server and all records the same, and compares the sums of the records with the answer.
 pub(super) fn compare(
@@ -56,13 +57,13 @@ fn add(slots: &mut Slots, command: &mut Command, range: &[String]) -> Result<(),
     for line in said.lines().skip(1) {
         // The name of a series has no comma.
         let cells: Vec<&str> = line.split(',').collect();
-        let [series, start, _, _, total, _, _, covered, _] = cells[..] else {
+        let [series, start, _, _, total, _, _, _, updates] = cells[..] else {
             return Err(format!("not a line of slots: {line}"));
         };
         let Ok(total) = total.parse::<f64>() else { continue };
-        let covered: f64 = covered.parse().map_err(|_| format!("no seconds: {line}"))?;
+        let updates: u64 = updates.parse().map_err(|_| format!("no updates: {line}"))?;
         let sums = slots.entry([series.to_owned(), start.to_owned()]).or_default();
-        *sums = [sums[0] + total, (sums[1] + covered * 1e6).round()];
+        *sums = (sums.0 + total, sums.1 + updates);
     }
     Ok(())
 }
