@@ -329,11 +329,17 @@ fn circumstances(results: &Results) -> String {
 }
 
 /// Remarks on the circumstances, each with its scenarios.
-fn notes(results: &Results) -> BTreeMap<&str, Vec<&str>> {
-    let mut notes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+fn notes(results: &Results) -> BTreeMap<String, Vec<&str>> {
+    let mut notes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for scenario in &SCENARIOS {
-        let measured = results.scenarios.get(scenario.id);
-        if let Some(note) = measured.and_then(|measured| measured.note.as_deref()) {
+        let Some(measured) = results.scenarios.get(scenario.id) else { continue };
+        let mut later: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (tool, when) in &measured.later {
+            later.entry(when).or_default().push(tool);
+        }
+        let later =
+            later.into_iter().map(|(when, tools)| format!("{} on {when}", tools.join(", ")));
+        for note in measured.note.iter().cloned().chain(later) {
             notes.entry(note).or_default().push(scenario.id);
         }
     }
@@ -367,8 +373,9 @@ fn commands(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::installed::MissingTool;
     use crate::tools::load::Protocol;
-    use crate::truth::results::{MissingTool, Run, Truth};
+    use crate::truth::results::{Run, Truth};
 
     #[test]
     fn the_page_has_every_scenario_and_says_what_is_missing() {
@@ -386,6 +393,7 @@ mod tests {
             date: "2026-01-02T03:04:05Z".to_owned(),
             machine: "a machine".to_owned(),
             note: Some("beside a build".to_owned()),
+            later: BTreeMap::from([("ab".to_owned(), "a year later".to_owned())]),
             rounds: 3,
             seed: 1,
             runs: vec![run],
@@ -413,6 +421,7 @@ mod tests {
         assert_eq!(shown.sum::<usize>(), of_protocols.count());
         assert!(page.contains("- delay, stall, counts-time, counts-number, status-500,"));
         assert!(page.contains(", unix, https-delay, ") && page.contains(": beside a build\n"));
+        assert!(page.contains("h2-trailers: ab on a year later\n"), "{page}");
         for heading in [
             "A constant delay",
             "A stall",
