@@ -49,6 +49,9 @@ struct Options {
     /// Seed of the tools' order
     #[arg(long, value_name = "N", default_value_t = Seed(1))]
     seed: Seed,
+    /// A remark on the circumstances, for the page
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
     /// Where scripts/truth-tools.sh installed the tools; others are looked for on PATH
     #[arg(long = "tools", value_name = "FOLDER", default_value = "target/truth-tools")]
     installed: PathBuf,

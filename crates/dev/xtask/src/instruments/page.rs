@@ -215,6 +215,8 @@ fn circumstances(results: &InstrumentResults) -> String {
     if let (Some(first), Some(last)) = (dates.clone().min(), dates.max()) {
         let _ = writeln!(out, "- from {first} to {last}, `xtask instruments`");
     }
+    let notes: BTreeSet<&str> = stacks().filter_map(|stack| stack.note.as_deref()).collect();
+    notes.into_iter().for_each(|note| out += &format!("- {note}\n"));
     let rounds: BTreeSet<u32> = stacks().map(|stack| stack.rounds).collect();
     let rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
     let _ = writeln!(out, "- rounds: {}", rounds.join(", "));

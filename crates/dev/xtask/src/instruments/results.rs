@@ -24,6 +24,9 @@ pub(super) struct StackResults {
     /// When they began, RFC 3339.
     pub(super) date: String,
     pub(super) machine: String,
+    /// The caller's remark on the circumstances.
+    #[serde(default)]
+    pub(super) note: Option<String>,
     pub(super) rounds: u32,
     pub(super) seed: u64,
     pub(super) runs: Vec<InstrumentRun>,

@@ -63,6 +63,7 @@ impl<'o> Turns<'o> {
         let mut measured = StackResults {
             date: pages::now(),
             machine: self.rounds.machine.clone(),
+            note: self.options.note.clone(),
             rounds: self.options.rounds,
             seed: self.options.seed.0,
             runs: Vec::new(),

@@ -67,7 +67,6 @@ fn read(printed: &ToolOutput) -> Option<Report> {
             max: millis("max"),
         },
         per_s: printed.value("/throughput_per_s", 1.0),
-        ..Report::default()
     })
 }
 

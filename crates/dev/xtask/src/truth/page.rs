@@ -75,7 +75,7 @@ fn head() -> String {
 
 const DELAY: &str = "\
 Closed loop for 3 s. Each cell has the reported time, and after “of” the server's own, which excludes \
-the way over loopback.
+the way over loopback. httpress measures no request: it prints connections × duration ÷ successes.
 ";
 
 const STALL: &str = "\
@@ -95,7 +95,8 @@ from the moment at which it is due.
 const COUNTED: &str = "\
 A request is *not accounted for* if the server received it and the tool neither counts it nor \
 reports it as warm-up or unfinished; a negative number was reported, but never received. wrk knows \
-no number of requests and runs for 1 s; vegeta sends at 1,000/s for the time that the number takes.
+no number of requests and runs for 1 s; vegeta sends at 1,000/s for the time that the number takes. \
+httperf, httpress and weighttp know no durations; they get 1,500 requests for each second.
 
 - ab does not report the requests that are outstanding when its time is over.
 - tachograph sends three requests before the load to learn the response; its ledger does not contain them.
@@ -105,6 +106,11 @@ const CLOSED: &str = "\
 The server responds correctly to every request that it receives. 2,000 requests; wrk runs for 1 s. A \
 request that is sent while the server closes the connection never reaches it: some tools send it \
 again on a new connection, others report it as failed.
+
+- httperf opens no connection for requests that are left when one closes, so these are never sent, and \
+does not heed `Connection: close`.
+- Once all requests have begun, httpress ends connections on which nothing happened for four mean times, \
+and reports their requests as failed (`shutdown_thread` in httpress.c).
 ";
 
 const FORTIO: &str = "\
@@ -123,6 +129,9 @@ requests than they report.
 - h2load does not replace a connection that has ended; the requests that were left for it are \
 reported as failed, but were never sent.
 - hey does not report errors while it reads a body.
+- httpress reads no status, so a response with any status is a success (`parse_headers` in httpress.c); \
+[instruments.md](instruments.md) shows what that hid.
+- httpress and weighttp have no timeout.
 - wrk's time can end between a fault and its report.
 ";
 
@@ -235,7 +244,8 @@ impl ProtocolSection {
 
 const HTTPS: &str = "\
 The same servers with TLS 1.3, and the same loads and columns as above. No tool verifies the certificate, \
-which the server signs itself. 2,000 requests where no table says otherwise; wrk runs for 1 s.
+which the server signs itself. 2,000 requests where no table says otherwise; wrk runs for 1 s. httperf, \
+httpress and weighttp are measured without TLS only.
 ";
 
 const HTTPS_NOTES: &str = "\
