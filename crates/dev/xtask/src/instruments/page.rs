@@ -24,6 +24,9 @@ pub(super) fn page(results: &InstrumentResults) -> String {
                 out += &format!("\n{}\n{COUNTS}\n{}", rates(table, stacks), counts(table, stacks))
             }
         }
+        if !table.notes.is_empty() {
+            let _ = write!(out, "\n{}\n", table.notes);
+        }
     }
     out += &circumstances(results);
     out += "\n## Command lines\n";
@@ -60,7 +63,8 @@ second; wrk, which knows no number, has 3 s.
 - The stack counts what it serves: the application its requests, nginx those for a file, Apache by its \
 log. A count is read before and after each tool, once it no longer changes.
 - Rates are those that the tool prints, of the median round. Ratios are of the same round, with their \
-median, and in brackets the smallest and the largest one.
+median, and in brackets the smallest and the largest one. Three rounds are no interval: a ratio whose \
+rounds lie on both sides of 1 shows no difference.
 ";
 
 const COUNTS: &str = "\
@@ -202,9 +206,6 @@ fn rate(per_s: f64) -> String {
 /// Versions, machines and dates.
 fn circumstances(results: &InstrumentResults) -> String {
     let versions = results.versions.iter();
-    let versions = versions.filter(|(name, _)| {
-        TABLES.iter().any(|table| table.tools.iter().any(|tool| tool.name == name.as_str()))
-    });
     let versions: Vec<String> =
         versions.map(|(name, version)| format!("{name} ({version})")).collect();
     let mut out = format!("\n## Measured\n\n- {}\n", versions.join(", "));
@@ -221,13 +222,11 @@ fn circumstances(results: &InstrumentResults) -> String {
     let rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
     let _ = writeln!(out, "- rounds: {}", rounds.join(", "));
     for missing in &results.missing {
-        if TABLES.iter().any(|table| table.tools.iter().any(|tool| tool.name == missing.tool)) {
-            let _ = writeln!(
-                out,
-                "- {} was not there: `{}` ended with “{}”",
-                missing.tool, missing.command, missing.reason
-            );
-        }
+        let _ = writeln!(
+            out,
+            "- {} was not there: `{}` ended with “{}”",
+            missing.tool, missing.command, missing.reason
+        );
     }
     out.push_str(
         "\nThe numbers of every round are in [`results/instruments.json`](results/instruments.json). \

@@ -22,6 +22,8 @@ pub(super) struct PublishedTable {
     pub(super) tools: &'static [&'static Tool],
     /// Threads of the tool, if not those of the part.
     pub(super) threads: Option<u32>,
+    /// What explains its figures.
+    pub(super) notes: &'static str,
     /// Whether nginx logs the status of each response.
     pub(super) has_statuses: bool,
 }
@@ -45,6 +47,7 @@ pub(super) static TABLES: [PublishedTable; 5] = [
         variants: &["short-backlog"],
         tools: &[&httpress::TOOL, &weighttp::TOOL, &ab::TOOL, &wrk::TOOL, &ours::TOOL],
         threads: Some(8),
+        notes: "httpress reads no status (`parse_headers` in httpress.c): a response whose end it finds is a success.",
         has_statuses: true,
     },
     PublishedTable {
@@ -63,6 +66,7 @@ pub(super) static TABLES: [PublishedTable; 5] = [
             &ours::TOOL,
         ],
         threads: None,
+        notes: "httperf never sleeps, so where nothing is pinned it takes one of the CPUs from the servers.",
         has_statuses: false,
     },
     PublishedTable {
@@ -75,6 +79,9 @@ pub(super) static TABLES: [PublishedTable; 5] = [
         variants: &["uwsgi", "nginx-file", "mod-python"],
         tools: &[&httpress::TOOL, &weighttp::TOOL, &ab::TOOL, &wrk::TOOL, &ours::TOOL],
         threads: None,
+        notes: "Once all requests have begun, httpress ends connections on which nothing happened for four mean times, \
+                and reports their requests as failed (`shutdown_thread` in httpress.c); the stack served them. wrk \
+                leaves out the requests that are outstanding when its time is over.",
         has_statuses: false,
     },
     PublishedTable {
@@ -94,6 +101,7 @@ pub(super) static TABLES: [PublishedTable; 5] = [
             &ours::TOOL,
         ],
         threads: None,
+        notes: "",
         has_statuses: false,
     },
     PublishedTable {
@@ -106,9 +114,17 @@ pub(super) static TABLES: [PublishedTable; 5] = [
         variants: &["apache-file"],
         tools: &[&httpress::TOOL, &weighttp::TOOL, &ab::TOOL, &wrk::TOOL, &hey::TOOL, &ours::TOOL],
         threads: None,
+        notes: "hey sends a request again on a new connection if a kept one ends without a response, and reports no \
+                failure; all others report it. httpress also reports requests as failed that were served, \
+                as above.",
         has_statuses: false,
     },
 ];
+
+/// Whether a table has this tool.
+pub(super) fn has_tool(tool: &Tool) -> bool {
+    TABLES.iter().any(|table| table.tools.iter().any(|one| one.name == tool.name))
+}
 
 /// A stack of a table, with what the experiment says about it.
 pub(super) struct ExperimentStack {

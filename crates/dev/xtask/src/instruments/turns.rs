@@ -11,7 +11,7 @@ use stage::{LiveStack, Stage, StageOptions, StartOptions};
 
 use super::Options;
 use super::results::{InstrumentRun, StackResults};
-use super::tables::{ExperimentStack, PublishedTable};
+use super::tables::{self, ExperimentStack, PublishedTable};
 use crate::process::PinnedProcess;
 use crate::tools::installed::Installed;
 use crate::tools::load::{Load, OUT, Work};
@@ -50,7 +50,8 @@ struct MeasuredStack {
 impl<'o> Turns<'o> {
     pub(super) fn new(options: &'o Options) -> Result<Turns<'o>, String> {
         let rounds = Rounds::new("xtask instruments", options.rounds, options.seed)?;
-        let tools = Installed::find(&TOOLS, &options.installed);
+        let tools: Vec<_> = TOOLS.into_iter().filter(|tool| tables::has_tool(tool)).collect();
+        let tools = Installed::find(&tools, &options.installed);
         Ok(Turns { options, rounds, tools })
     }
 

@@ -84,12 +84,12 @@ row is computed: the time from the moment at which a request is due to its respo
 2,000 requests. Tools that measure from the moment of sending, or send nothing while all connections \
 wait, do not see most of the requests that the stall delays (coordinated omission).
 
-- wrk and ab have no rate; their closed loop is shown for comparison. wrk adds computed latencies for \
+- wrk, ab, httpress and weighttp have no rate; their closed loop is shown for comparison. wrk adds computed latencies for \
 the requests that its average rate would have sent during a long response (`stats_correct` in wrk.c).
 - h2load and fortio measure from sending, and send the delayed requests at once after the stall. hey \
 also measures from sending, and leaves them out.
-- vegeta and k6 send every request when it is due, on further connections; oha and tachograph measure \
-from the moment at which it is due.
+- vegeta and k6 send every request when it is due, on further connections, and httperf each on a new one; \
+oha and tachograph measure from the moment at which it is due. httperf's median is that of intervals of 1 ms.
 ";
 
 const COUNTED: &str = "\
