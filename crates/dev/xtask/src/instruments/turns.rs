@@ -13,7 +13,7 @@ use super::Options;
 use super::results::{InstrumentRun, StackResults};
 use super::tables::{self, ExperimentStack, PublishedTable};
 use crate::process::PinnedProcess;
-use crate::tools::installed::Installed;
+use crate::tools::installed::InstalledTools;
 use crate::tools::load::{Load, OUT, Work};
 use crate::tools::report::ToolOutput;
 use crate::tools::rounds::Rounds;
@@ -35,7 +35,7 @@ const TIMEOUT_S: u32 = 5;
 pub(super) struct Turns<'o> {
     options: &'o Options,
     rounds: Rounds,
-    pub(super) tools: Installed,
+    pub(super) tools: InstalledTools,
 }
 
 /// A running stack, and what is read about it.
@@ -51,7 +51,7 @@ impl<'o> Turns<'o> {
     pub(super) fn new(options: &'o Options) -> Result<Turns<'o>, String> {
         let rounds = Rounds::new("xtask instruments", options.rounds, options.seed)?;
         let tools: Vec<_> = TOOLS.into_iter().filter(|tool| tables::has_tool(tool)).collect();
-        let tools = Installed::find(&tools, &options.installed);
+        let tools = InstalledTools::find(&tools, &options.installed);
         Ok(Turns { options, rounds, tools })
     }
 

@@ -9,7 +9,7 @@ use crate::binary;
 use crate::tools::{Tool, on_path, version};
 
 /// The tools that are there, and those that are not.
-pub(crate) struct Installed {
+pub(crate) struct InstalledTools {
     /// Where `scripts/truth-tools.sh` installed them.
     folder: PathBuf,
     /// With their programs.
@@ -26,9 +26,9 @@ pub(crate) struct MissingTool {
     pub(crate) reason: String,
 }
 
-impl Installed {
+impl InstalledTools {
     /// Looks for these tools.
-    pub(crate) fn find(tools: &[&'static Tool], folder: &Path) -> Installed {
+    pub(crate) fn find(tools: &[&'static Tool], folder: &Path) -> InstalledTools {
         let failed = std::fs::read_to_string(folder.join("missing.tsv")).unwrap_or_default();
         let failed = missing(&failed);
         let (mut here, mut absent) = (Vec::new(), Vec::new());
@@ -50,7 +50,7 @@ impl Installed {
                 }
             }
         }
-        Installed { folder: folder.to_owned(), here, missing: absent }
+        InstalledTools { folder: folder.to_owned(), here, missing: absent }
     }
 
     /// Notes the versions of those that are there, and which are not; of other tools, nothing changes.

@@ -14,7 +14,7 @@ use super::scenarios::{Scenario, TIMEOUT_S};
 use crate::pages;
 use crate::process::{self, PinnedProcess};
 use crate::tools::Tool;
-use crate::tools::installed::Installed;
+use crate::tools::installed::InstalledTools;
 use crate::tools::load::{Load, OUT, SCRIPT, SOCKET};
 use crate::tools::report::ToolOutput;
 use crate::tools::rounds::Rounds;
@@ -29,7 +29,7 @@ const SETTLED: Duration = Duration::from_millis(100);
 pub(super) struct Turns<'o> {
     options: &'o Options,
     rounds: Rounds,
-    pub(super) tools: Installed,
+    pub(super) tools: InstalledTools,
 }
 
 impl<'o> Turns<'o> {
@@ -38,7 +38,7 @@ impl<'o> Turns<'o> {
         let rounds = Rounds::new("xtask truth", rounds, seed)?;
         // The servers are threads of this program.
         process::stay_on(rounds.server_cpu)?;
-        let tools = Installed::find(&options.tools(), &options.installed);
+        let tools = InstalledTools::find(&options.tools(), &options.installed);
         Ok(Turns { options, rounds, tools })
     }
 
