@@ -78,10 +78,11 @@ packages:
 	@./packaging/build.sh
 	@./packaging/try.sh
 
-## truth: what load generators and `compare` report, and what time-series stores keep, beside what is true; installs them (target/truth-tools, Debian's packages) and writes docs/truth.md and docs/truth-stores.md (about three hours after that)
+## truth: what load generators and `compare` report, also about published stacks, and what time-series stores keep, beside what is true; installs them (target/truth-tools, Debian's packages) and writes docs/truth.md, docs/instruments.md and docs/truth-stores.md (about three hours after that)
 truth: dist
 	@./scripts/truth-tools.sh target/truth-tools
 	$(CARGO) run --profile dist --locked -p xtask -- truth
+	$(CARGO) run --profile dist --locked -p xtask -- instruments
 	PATH="$(CURDIR)/target/truth-tools/bin:$$PATH" $(CARGO) run --profile dist --locked -p xtask -- truth-stores
 
 clean:

@@ -45,11 +45,18 @@ apt_tool() {
 apt_tool wrk wrk
 apt_tool ab apache2-utils
 apt_tool h2load nghttp2-client
+apt_tool httperf httperf
 go_tool hey github.com/rakyll/hey v0.1.5
 go_tool vegeta github.com/tsenart/vegeta/v12 v12.13.0
 # Later versions need a module (grol.io/grol) whose source the module proxy may refuse.
 go_tool fortio fortio.org/fortio v1.68.2
 go_tool k6 go.k6.io/k6 v1.8.1
+
+# From source, with libev.
+[ -e /usr/include/ev.h ] || attempt libev apt-get install -y -qq --no-install-recommends libev-dev || true
+for tool in httpress weighttp; do
+  [ -x "$folder/bin/$tool" ] || attempt "$tool" "$(dirname "$0")/libev-tool.sh" "$folder" "$tool" || true
+done
 
 oha_version=1.16.0
 if [ "$("$folder/bin/oha" --version 2>/dev/null)" != "oha $oha_version" ]; then

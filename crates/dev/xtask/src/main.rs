@@ -13,6 +13,7 @@ mod diff;
 mod faults;
 mod http;
 mod injection;
+mod instruments;
 mod kept;
 mod kills;
 mod noise;
@@ -52,6 +53,9 @@ enum Task {
     /// What load generators report about servers of known behaviour, and compare about three that
     /// are sometimes slow: into docs/truth.md and its numbers beside it
     Truth(truth::Command),
+    /// What the load generators of published tables print about the published stacks, beside ours and
+    /// what the stacks count: into docs/instruments.md and its numbers beside it
+    Instruments(instruments::Command),
     /// What time-series stores keep of counts and rates with known totals: into docs/truth-stores.md and
     /// its numbers beside it
     TruthStores(truth_stores::Command),
@@ -196,6 +200,7 @@ impl Task {
             Task::BenchSeries(command) => return bench_slots::bench(&command),
             Task::Bench(command) => bench::bench(&command),
             Task::Truth(command) => truth::run(&command),
+            Task::Instruments(command) => instruments::run(&command),
             Task::TruthStores(command) => command.run(),
             Task::BenchRender(runs) => bench_render::run(runs.into()),
             Task::Own(own) => own.run(),

@@ -110,6 +110,28 @@ pub(crate) fn ends(estimate: &Estimate, words: impl Fn(f64) -> String) -> String
     }
 }
 
+/// The middle one of the rounds' figures, which is one of them.
+pub(crate) fn middle(figures: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut figures: Vec<f64> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len().saturating_sub(1) / 2).copied()
+}
+
+/// The rounds' cells, or one if they are equal.
+pub(crate) fn per_round(cells: impl Iterator<Item = String>) -> String {
+    let mut cells: Vec<String> = cells.collect();
+    if cells.iter().all(|cell| Some(cell) == cells.first()) {
+        cells.truncate(1);
+    }
+    if cells.is_empty() { "–".to_owned() } else { cells.join("<br>") }
+}
+
+/// The last lines of a text.
+pub(crate) fn ending(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(3)..].join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! ab: a closed loop, by number or by time.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, Work};
+use crate::tools::load::{Load, Work};
 use crate::tools::report::{Latency, Report, ToolOutput, failures, numbers};
 
 /// `-t` limits the number of requests to 50,000 unless `-n` follows.
@@ -25,9 +25,10 @@ fn arguments(load: &Load) -> Option<String> {
         Work::Number { requests, .. } => format!("-n {requests}"),
         Work::Closed { seconds } | Work::Rate { seconds, .. } => format!("-t {seconds} -n {MANY}"),
     };
-    let timeout = load.timeout_s;
+    let Load { connections, timeout_s, .. } = load;
+    let keep = if load.new_connection { "" } else { " -k" };
     (!load.unix && !load.protocol.is_http2())
-        .then(|| format!("-q -k -r -s {timeout} -c {CONNECTIONS} {work} {}", load.url()))
+        .then(|| format!("-q{keep} -r -s {timeout_s} -c {connections} {work} {}", load.url()))
 }
 
 fn read(printed: &ToolOutput) -> Option<Report> {
@@ -42,7 +43,8 @@ fn read(printed: &ToolOutput) -> Option<Report> {
     let times: Vec<f64> = printed.after("Total:").map(numbers).into_iter().flatten().collect();
     Some(Report {
         total,
-        failed: failed + refused,
+        // A page of an error is also a failure if its length is another.
+        failed: failed.max(refused),
         failures: failures([
             ("failed", failed),
             ("of these connect", kind(0)),
@@ -80,6 +82,7 @@ mod tests {
                 "–".to_owned(),
             ]
         );
+        assert_eq!(tests::published(&TOOL), format!("-q -r -s 1 -c 20 -n 2000 {url}"));
     }
 
     #[test]
@@ -103,7 +106,7 @@ Percentage of the requests served within a certain time (ms)
  100%     42 (longest request)
 ";
         let report = tests::read(&TOOL, text, "");
-        assert_eq!((report.total, report.failed, report.per_s), (2000, 25, Some(5273.83)));
+        assert_eq!((report.total, report.failed, report.per_s), (2000, 20, Some(5273.83)));
         assert_eq!(report.failures["of these length"], 19);
         let Latency { mean, p50, p99, max, .. } = report.latency;
         assert_eq!((mean, p50, p99, max), (Some(2.0), Some(1.0), Some(24.0), Some(42.0)));

@@ -1,7 +1,7 @@
 //! fortio: a closed loop or a constant rate, by number or by time.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, OUT, SOCKET, Work};
+use crate::tools::load::{Load, OUT, SOCKET, Work};
 use crate::tools::report::{Latency, Report, ToolOutput, numbers};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -25,11 +25,11 @@ fn arguments(load: &Load) -> Option<String> {
         Work::Rate { per_s, seconds } => format!("-qps {per_s} -uniform -t {seconds}s"),
     };
     let through = if load.unix { format!(" -unix-socket {SOCKET}") } else { String::new() };
-    let (timeout, url) = (load.timeout_s, load.url());
+    let (connections, timeout, url) = (load.connections, load.timeout_s, load.url());
     let insecure = load.protocol.with_tls(" -https-insecure");
     let version = if load.protocol.is_http2() { " -h2 -stdclient" } else { "" };
     Some(format!(
-        "load -loglevel Error -allow-initial-errors -c {CONNECTIONS}{insecure}{version} \
+        "load -loglevel Error -allow-initial-errors -c {connections}{insecure}{version} \
          -timeout {timeout}s {work} -r 0.0001 -p 50,99,99.9 -json {OUT}{through} {url}"
     ))
 }

@@ -2,7 +2,7 @@
 //! certificates.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, SHARED, SOCKET, Work};
+use crate::tools::load::{Load, SHARED, SOCKET, Work};
 use crate::tools::report::{Latency, Report, ToolOutput, failures, millis, numbers};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -19,7 +19,7 @@ pub(crate) const TOOL: Tool = Tool {
 
 fn arguments(load: &Load) -> Option<String> {
     let (connections, shape) = match (load.protocol.is_http2(), SHARED) {
-        (false, _) => (CONNECTIONS, format!("--h1 -t1 -c{CONNECTIONS}")),
+        (false, _) => (load.connections, format!("--h1 -t1 -c{}", load.connections)),
         (true, (connections, streams)) => (connections, format!("-t1 -c{connections} -m{streams}")),
     };
     let work = match load.work {

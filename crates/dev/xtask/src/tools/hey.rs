@@ -2,7 +2,7 @@
 //! certificates, and speaks HTTP/2 only with TLS.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, Protocol, Work};
+use crate::tools::load::{Load, Protocol, Work};
 use crate::tools::report::{Latency, Report, ToolOutput, numbers};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -18,16 +18,17 @@ pub(crate) const TOOL: Tool = Tool {
 };
 
 fn arguments(load: &Load) -> Option<String> {
+    let connections = load.connections;
     let work = match load.work {
         Work::Number { requests, .. } => format!("-n {requests}"),
         Work::Closed { seconds } => format!("-z {seconds}s"),
-        Work::Rate { per_s, seconds } => format!("-z {seconds}s -q {}", per_s / CONNECTIONS),
+        Work::Rate { per_s, seconds } => format!("-z {seconds}s -q {}", per_s / connections),
     };
     let version = if load.protocol == Protocol::H2 { " -h2" } else { "" };
     // It names the host with its port to TLS (SNI), which rustls refuses.
     let host = load.protocol.with_tls(" -host localhost");
     (!load.unix && load.protocol != Protocol::H2c).then(|| {
-        format!("-c {CONNECTIONS}{version}{host} -t {} {work} {}", load.timeout_s, load.url())
+        format!("-c {connections}{version}{host} -t {} {work} {}", load.timeout_s, load.url())
     })
 }
 

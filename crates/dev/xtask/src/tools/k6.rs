@@ -1,7 +1,7 @@
 //! k6: a script with a closed loop, a number of iterations or a constant arrival rate.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, OUT, Protocol, SCRIPT, Work};
+use crate::tools::load::{Load, OUT, Protocol, SCRIPT, Work};
 use crate::tools::report::{Latency, Report, ToolOutput, failures};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -24,12 +24,13 @@ fn arguments(load: &Load) -> Option<String> {
 
 /// Checks and thresholds are how k6 is told what a correct response is, and when to fail.
 fn script(load: &Load) -> String {
+    let connections = load.connections;
     let executor = match load.work {
         Work::Closed { seconds } => {
-            format!("executor: 'constant-vus', vus: {CONNECTIONS}, duration: '{seconds}s'")
+            format!("executor: 'constant-vus', vus: {connections}, duration: '{seconds}s'")
         }
         Work::Number { requests, .. } => format!(
-            "executor: 'shared-iterations', vus: {CONNECTIONS}, iterations: {requests}, \
+            "executor: 'shared-iterations', vus: {connections}, iterations: {requests}, \
              maxDuration: '60s'"
         ),
         // As many virtual users as requests of two seconds, so that none is dropped.

@@ -5,13 +5,17 @@ pub(crate) mod ab;
 mod fortio;
 pub(crate) mod h2load;
 pub(crate) mod hey;
+pub(crate) mod httperf;
+pub(crate) mod httpress;
+pub(crate) mod installed;
 mod k6;
 pub(crate) mod load;
 pub(crate) mod oha;
-mod ours;
+pub(crate) mod ours;
 pub(crate) mod report;
 pub(crate) mod rounds;
 mod vegeta;
+pub(crate) mod weighttp;
 pub(crate) mod wrk;
 
 use std::path::{Path, PathBuf};
@@ -45,7 +49,7 @@ pub(crate) struct Tool {
 }
 
 /// All tools, in the order of the page.
-pub(crate) const TOOLS: [&Tool; 9] = [
+pub(crate) const TOOLS: [&Tool; 12] = [
     &wrk::TOOL,
     &ab::TOOL,
     &h2load::TOOL,
@@ -54,6 +58,9 @@ pub(crate) const TOOLS: [&Tool; 9] = [
     &vegeta::TOOL,
     &k6::TOOL,
     &fortio::TOOL,
+    &httperf::TOOL,
+    &httpress::TOOL,
+    &weighttp::TOOL,
     &ours::TOOL,
 ];
 
@@ -68,7 +75,8 @@ pub(crate) fn version(path: &Path, arguments: &[&str]) -> String {
     let Ok(output) = Command::new(path).args(arguments).output() else {
         return "version unknown".to_owned();
     };
-    let text = [output.stdout, output.stderr].concat();
+    // httperf prints its version to stderr, and the report of a request to stdout.
+    let text = [output.stderr, output.stdout].concat();
     let text = String::from_utf8_lossy(&text);
     let line = text.lines().find(|line| line.contains(|c: char| c.is_ascii_digit()));
     let line = line.unwrap_or("version unknown");
@@ -88,7 +96,14 @@ mod tests {
 
     /// A load over TCP.
     pub(crate) fn load(work: Work) -> Load {
-        Load { port: 80, unix: false, protocol: Protocol::Http, work, timeout_s: 1 }
+        Load::of(80, work)
+    }
+
+    /// A tool's arguments for 2,000 requests with a connection each, from four threads.
+    pub(crate) fn published(tool: &Tool) -> String {
+        let number = Work::Number { requests: 2000, or_seconds: 5 };
+        let load = Load { connections: 20, threads: 4, new_connection: true, ..load(number) };
+        (tool.arguments)(&load).unwrap()
     }
 
     /// A tool's arguments for each kind of work, and for a Unix socket.
@@ -138,6 +153,9 @@ mod tests {
                 "vegeta: -insecure -http2=false | -h2c | -insecure",
                 "k6:  | – | ",
                 "fortio: -https-insecure | -h2 -stdclient | -https-insecure -h2 -stdclient",
+                "httperf: – | – | –",
+                "httpress: – | – | –",
+                "weighttp: – | – | –",
                 "tachograph: --insecure | --http2 --streams 5 2 | --http2 --streams 5 2 --insecure",
             ]
         );

@@ -1,7 +1,7 @@
 //! oha: a closed loop, by number or by time, or a rate, with latency from the schedule on request.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, SHARED, SOCKET, Work};
+use crate::tools::load::{Load, SHARED, SOCKET, Work};
 use crate::tools::report::{Latency, Report, ToolOutput};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -27,7 +27,7 @@ fn arguments(load: &Load) -> Option<String> {
     let through = if load.unix { format!(" --unix-socket {SOCKET}") } else { String::new() };
     let (timeout, url) = (load.timeout_s, load.url());
     let shape = match (load.protocol.is_http2(), SHARED) {
-        (false, _) => format!("-c {CONNECTIONS}"),
+        (false, _) => format!("-c {}", load.connections),
         (true, (connections, streams)) => format!("--http2 -c {connections} -p {streams}"),
     };
     let insecure = load.protocol.with_tls(" --insecure");

@@ -1,7 +1,7 @@
 //! `tachograph load`: a closed loop or a constant rate, by number or by time.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, OUT, SHARED, SOCKET, Work};
+use crate::tools::load::{Load, OUT, SHARED, SOCKET, Work};
 use crate::tools::report::{Latency, Report, ToolOutput};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -19,7 +19,7 @@ pub(crate) const TOOL: Tool = Tool {
 /// An open loop opens the connections that it needs.
 fn arguments(load: &Load) -> Option<String> {
     let (connections, version) = match (load.protocol.is_http2(), SHARED) {
-        (false, _) => (CONNECTIONS, String::new()),
+        (false, _) => (load.connections, version(load)),
         (true, (connections, streams)) => (connections, format!("--http2 --streams {streams} ")),
     };
     let work = match load.work {
@@ -37,6 +37,15 @@ fn arguments(load: &Load) -> Option<String> {
     let (timeout, url) = (load.timeout_s, load.url());
     let insecure = load.protocol.with_tls(" --insecure");
     Some(format!("load {work}{insecure} --timeout {timeout}s --export-json {OUT}{through} {url}"))
+}
+
+/// Options of HTTP/1.1 that not every load has.
+fn version(load: &Load) -> String {
+    let threads = match load.threads {
+        1 => String::new(),
+        threads => format!("--threads {threads} "),
+    };
+    if load.new_connection { threads + "--new-connection " } else { threads }
 }
 
 fn read(printed: &ToolOutput) -> Option<Report> {
@@ -57,7 +66,7 @@ fn read(printed: &ToolOutput) -> Option<Report> {
             p99_9: millis("p99_9"),
             max: millis("max"),
         },
-        ..Report::default()
+        per_s: printed.value("/throughput_per_s", 1.0),
     })
 }
 
@@ -81,16 +90,23 @@ mod tests {
                 ),
             ]
         );
+        assert_eq!(
+            tests::published(&TOOL),
+            format!(
+                "load --threads 4 --new-connection --connections 20 --requests 2000 {last} {url}"
+            )
+        );
     }
 
     #[test]
     fn its_report_is_read() {
         let json = r#"{"ledger":{"completed":1980,"failed":20,"in_flight":1,"sent":2001},
-            "warm_up":{"sent":30,"failed":1},"errors":{"closed before a response":20},
+            "throughput_per_s":19800.5,"warm_up":{"sent":30,"failed":1},"errors":{"closed before a response":20},
             "latency_ns":{"max":338431,"mean":134768,"p50":122175,"p99":215935,"p99_9":336895}}"#;
         let report = tests::read(&TOOL, "", json);
         assert_eq!((report.total, report.failed, report.unfinished), (2000, 20, 1));
         assert_eq!((report.warmup, report.warmup_failed), (30, 1));
+        assert_eq!(report.per_s, Some(19_800.5));
         assert_eq!(report.failures["closed before a response"], 20);
         let Latency { mean, p50, p99, p99_9, max } = report.latency;
         assert_eq!(

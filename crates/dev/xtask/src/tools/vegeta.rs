@@ -1,7 +1,7 @@
 //! vegeta: a constant rate, or a closed loop with a limit on its workers.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load, Protocol, SCRIPT, SOCKET, Work};
+use crate::tools::load::{Load, Protocol, SCRIPT, SOCKET, Work};
 use crate::tools::report::{Latency, Report, ToolOutput};
 
 /// Requests per second where a number of them is wanted: vegeta knows rates and durations only.
@@ -27,7 +27,7 @@ fn arguments(load: &Load) -> Option<String> {
             format!("-rate {RATE}/s -duration {}ms", u64::from(requests) * 1000 / u64::from(RATE))
         }
         Work::Closed { seconds } => {
-            format!("-rate 0 -max-workers {CONNECTIONS} -duration {seconds}s")
+            format!("-rate 0 -max-workers {} -duration {seconds}s", load.connections)
         }
         Work::Rate { per_s, seconds } => format!("-rate {per_s}/s -duration {seconds}s"),
     };

@@ -1,7 +1,7 @@
 //! wrk: a closed loop for whole seconds.
 
 use super::Tool;
-use crate::tools::load::{CONNECTIONS, Load};
+use crate::tools::load::Load;
 use crate::tools::report::{Latency, Report, ToolOutput, failures, millis, numbers};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -17,9 +17,14 @@ pub(crate) const TOOL: Tool = Tool {
 };
 
 fn arguments(load: &Load) -> Option<String> {
-    let (seconds, timeout) = (load.seconds(), load.timeout_s);
+    let Load { connections, threads, timeout_s, .. } = load;
+    let seconds = load.seconds();
+    let close = if load.new_connection { " -H Connection:close" } else { "" };
     (!load.unix && !load.protocol.is_http2()).then(|| {
-        format!("-t1 -c{CONNECTIONS} -d{seconds}s --timeout {timeout}s --latency {}", load.url())
+        format!(
+            "-t{threads} -c{connections} -d{seconds}s --timeout {timeout_s}s --latency{close} {}",
+            load.url()
+        )
     })
 }
 
@@ -80,6 +85,10 @@ mod tests {
                 format!("-t1 -c10 -d10s --timeout 1s --latency {url}"),
                 "–".to_owned(),
             ]
+        );
+        assert_eq!(
+            tests::published(&TOOL),
+            format!("-t4 -c20 -d5s --timeout 1s --latency -H Connection:close {url}")
         );
     }
 

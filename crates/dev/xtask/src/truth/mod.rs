@@ -49,7 +49,7 @@ struct Options {
     /// Only this scenario or comparison; may be repeated
     #[arg(long, value_name = "SCENARIO", value_parser = PossibleValuesParser::new(ids()))]
     only: Vec<String>,
-    /// Only this tool; may be repeated
+    /// Only this tool, beside the earlier runs of others; may be repeated
     #[arg(long = "tool", value_name = "NAME", value_parser = one_of(TOOLS, |tool| tool.name))]
     tools: Vec<&'static Tool>,
     /// Rounds of all tools
@@ -122,11 +122,11 @@ pub(crate) fn run(Command { page, options }: &Command) -> Result<(), String> {
     }
     // From now on this program is limited to one CPU.
     let turns = Turns::new(options)?;
-    results.missing = turns.missing.clone();
-    results.versions.extend(turns.versions());
+    turns.tools.note(&mut results.versions, &mut results.missing);
     for scenario in options.scenarios() {
         let measured = turns.measure(scenario)?;
-        results.scenarios.insert(scenario.id.to_owned(), measured);
+        let earlier = results.scenarios.remove(scenario.id).unwrap_or_default();
+        results.scenarios.insert(scenario.id.to_owned(), measured.beside(earlier));
         // After each scenario, so that a later failure loses nothing.
         save(&results)?;
     }

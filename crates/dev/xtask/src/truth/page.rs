@@ -75,7 +75,7 @@ fn head() -> String {
 
 const DELAY: &str = "\
 Closed loop for 3 s. Each cell has the reported time, and after “of” the server's own, which excludes \
-the way over loopback.
+the way over loopback. httpress measures no request: it prints connections × duration ÷ successes.
 ";
 
 const STALL: &str = "\
@@ -84,18 +84,19 @@ row is computed: the time from the moment at which a request is due to its respo
 2,000 requests. Tools that measure from the moment of sending, or send nothing while all connections \
 wait, do not see most of the requests that the stall delays (coordinated omission).
 
-- wrk and ab have no rate; their closed loop is shown for comparison. wrk adds computed latencies for \
+- wrk, ab, httpress and weighttp have no rate; their closed loop is shown for comparison. wrk adds computed latencies for \
 the requests that its average rate would have sent during a long response (`stats_correct` in wrk.c).
 - h2load and fortio measure from sending, and send the delayed requests at once after the stall. hey \
 also measures from sending, and leaves them out.
-- vegeta and k6 send every request when it is due, on further connections; oha and tachograph measure \
-from the moment at which it is due.
+- vegeta and k6 send every request when it is due, on further connections, and httperf each on a new one; \
+oha and tachograph measure from the moment at which it is due. httperf's median is that of intervals of 1 ms.
 ";
 
 const COUNTED: &str = "\
 A request is *not accounted for* if the server received it and the tool neither counts it nor \
 reports it as warm-up or unfinished; a negative number was reported, but never received. wrk knows \
-no number of requests and runs for 1 s; vegeta sends at 1,000/s for the time that the number takes.
+no number of requests and runs for 1 s; vegeta sends at 1,000/s for the time that the number takes. \
+httperf, httpress and weighttp know no durations; they get 1,500 requests for each second.
 
 - ab does not report the requests that are outstanding when its time is over.
 - tachograph sends three requests before the load to learn the response; its ledger does not contain them.
@@ -105,6 +106,11 @@ const CLOSED: &str = "\
 The server responds correctly to every request that it receives. 2,000 requests; wrk runs for 1 s. A \
 request that is sent while the server closes the connection never reaches it: some tools send it \
 again on a new connection, others report it as failed.
+
+- httperf opens no connection for requests that are left when one closes, so these are never sent, and \
+does not heed `Connection: close`.
+- Once all requests have begun, httpress ends connections on which nothing happened for four mean times, \
+and reports their requests as failed (`shutdown_thread` in httpress.c).
 ";
 
 const FORTIO: &str = "\
@@ -123,6 +129,9 @@ requests than they report.
 - h2load does not replace a connection that has ended; the requests that were left for it are \
 reported as failed, but were never sent.
 - hey does not report errors while it reads a body.
+- httpress reads no status, so a response with any status is a success (`parse_headers` in httpress.c); \
+[instruments.md](instruments.md) shows what that hid.
+- httpress and weighttp have no timeout.
 - wrk's time can end between a fault and its report.
 ";
 
@@ -235,7 +244,8 @@ impl ProtocolSection {
 
 const HTTPS: &str = "\
 The same servers with TLS 1.3, and the same loads and columns as above. No tool verifies the certificate, \
-which the server signs itself. 2,000 requests where no table says otherwise; wrk runs for 1 s.
+which the server signs itself. 2,000 requests where no table says otherwise; wrk runs for 1 s. httperf, \
+httpress and weighttp are measured without TLS only.
 ";
 
 const HTTPS_NOTES: &str = "\
@@ -329,11 +339,17 @@ fn circumstances(results: &Results) -> String {
 }
 
 /// Remarks on the circumstances, each with its scenarios.
-fn notes(results: &Results) -> BTreeMap<&str, Vec<&str>> {
-    let mut notes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+fn notes(results: &Results) -> BTreeMap<String, Vec<&str>> {
+    let mut notes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for scenario in &SCENARIOS {
-        let measured = results.scenarios.get(scenario.id);
-        if let Some(note) = measured.and_then(|measured| measured.note.as_deref()) {
+        let Some(measured) = results.scenarios.get(scenario.id) else { continue };
+        let mut later: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (tool, when) in &measured.later {
+            later.entry(when).or_default().push(tool);
+        }
+        let later =
+            later.into_iter().map(|(when, tools)| format!("{} on {when}", tools.join(", ")));
+        for note in measured.note.iter().cloned().chain(later) {
             notes.entry(note).or_default().push(scenario.id);
         }
     }
@@ -367,8 +383,9 @@ fn commands(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::installed::MissingTool;
     use crate::tools::load::Protocol;
-    use crate::truth::results::{MissingTool, Run, Truth};
+    use crate::truth::results::{Run, Truth};
 
     #[test]
     fn the_page_has_every_scenario_and_says_what_is_missing() {
@@ -386,6 +403,7 @@ mod tests {
             date: "2026-01-02T03:04:05Z".to_owned(),
             machine: "a machine".to_owned(),
             note: Some("beside a build".to_owned()),
+            later: BTreeMap::from([("ab".to_owned(), "a year later".to_owned())]),
             rounds: 3,
             seed: 1,
             runs: vec![run],
@@ -413,6 +431,7 @@ mod tests {
         assert_eq!(shown.sum::<usize>(), of_protocols.count());
         assert!(page.contains("- delay, stall, counts-time, counts-number, status-500,"));
         assert!(page.contains(", unix, https-delay, ") && page.contains(": beside a build\n"));
+        assert!(page.contains("h2-trailers: ab on a year later\n"), "{page}");
         for heading in [
             "A constant delay",
             "A stall",

@@ -1,11 +1,12 @@
 //! The results, from which the page is made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::Nanos;
 use fixture::Tally;
 use serde::{Deserialize, Serialize};
 
+use crate::tools::installed::MissingTool;
 use crate::tools::report::{Latency, Report};
 use crate::zoo::{CompareResult, Interval};
 
@@ -40,15 +41,6 @@ pub(super) struct ComparisonResult {
     pub(super) true_p99_s: [Option<Interval>; 2],
 }
 
-/// A tool that could not be had.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct MissingTool {
-    pub(super) tool: String,
-    /// The command that should install it.
-    pub(super) command: String,
-    pub(super) reason: String,
-}
-
 /// The runs of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct ScenarioResults {
@@ -58,6 +50,9 @@ pub(super) struct ScenarioResults {
     /// The caller's remark on the circumstances.
     #[serde(default)]
     pub(super) note: Option<String>,
+    /// When and where single tools were measured, if not with the others.
+    #[serde(default)]
+    pub(super) later: BTreeMap<String, String>,
     pub(super) rounds: u32,
     pub(super) seed: u64,
     pub(super) runs: Vec<Run>,
@@ -131,10 +126,62 @@ pub(super) fn millis(time: Nanos) -> f64 {
 }
 
 impl ScenarioResults {
+    /// These runs beside the earlier ones of other tools.
+    pub(super) fn beside(self, mut earlier: ScenarioResults) -> ScenarioResults {
+        let now: BTreeSet<&str> = self.runs.iter().map(|run| run.tool.as_str()).collect();
+        earlier.runs.retain(|run| !now.contains(run.tool.as_str()));
+        if earlier.runs.is_empty() {
+            return self;
+        }
+        let day = self.date.split('T').next().unwrap_or(&self.date);
+        let note = self.note.iter().map(|note| format!(", {note}"));
+        let when = format!("{day}, {}{}", self.machine, note.collect::<String>());
+        earlier.later.extend(now.iter().map(|tool| ((*tool).to_owned(), when.clone())));
+        earlier.runs.extend(self.runs);
+        earlier
+    }
+
     /// The runs of a tool, by round.
     pub(super) fn of(&self, tool: &str) -> Vec<&Run> {
         let mut runs: Vec<&Run> = self.runs.iter().filter(|run| run.tool == tool).collect();
         runs.sort_by_key(|run| run.round);
         runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_other_tools_are_kept() {
+        let results = |date: &str, tools: &[&str]| ScenarioResults {
+            date: date.to_owned(),
+            machine: "a machine".to_owned(),
+            note: Some("alone".to_owned()),
+            runs: tools
+                .iter()
+                .map(|tool| Run {
+                    round: 1,
+                    tool: (*tool).to_owned(),
+                    command: date.to_owned(),
+                    script: None,
+                    end: "exit 0".to_owned(),
+                    report: None,
+                    said: None,
+                    truth: Truth::default(),
+                })
+                .collect(),
+            ..ScenarioResults::default()
+        };
+        let both = results("2026-01-02T00:00:00Z", &["wrk"])
+            .beside(results("2026-01-01T00:00:00Z", &["wrk", "ab"]));
+        assert_eq!(both.date, "2026-01-01T00:00:00Z");
+        assert_eq!(both.of("wrk")[0].command, "2026-01-02T00:00:00Z");
+        assert_eq!(both.of("ab").len(), 1);
+        assert_eq!(both.later["wrk"], "2026-01-02, a machine, alone");
+        assert_eq!(both.later.len(), 1);
+        let whole = results("2026-01-03T00:00:00Z", &["wrk", "ab"]).beside(both);
+        assert_eq!((whole.date.as_str(), whole.later.len()), ("2026-01-03T00:00:00Z", 0));
     }
 }

@@ -1,7 +1,6 @@
 //! Rounds: every tool in turn, each on a fresh server of the same behaviour.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,14 +9,15 @@ use fixture::{RunningFixture, Tally};
 use spec::Endpoint;
 
 use super::Options;
-use super::results::{MissingTool, Run, ScenarioResults, Truth};
+use super::results::{Run, ScenarioResults, Truth};
 use super::scenarios::{Scenario, TIMEOUT_S};
+use crate::pages;
 use crate::process::{self, PinnedProcess};
+use crate::tools::Tool;
+use crate::tools::installed::InstalledTools;
 use crate::tools::load::{Load, OUT, SCRIPT, SOCKET};
 use crate::tools::report::ToolOutput;
 use crate::tools::rounds::Rounds;
-use crate::tools::{self, Tool};
-use crate::{binary, pages};
 
 /// Additional time for a tool.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -29,9 +29,7 @@ const SETTLED: Duration = Duration::from_millis(100);
 pub(super) struct Turns<'o> {
     options: &'o Options,
     rounds: Rounds,
-    /// The tools that are there, with their programs.
-    here: Vec<(&'static Tool, PathBuf)>,
-    pub(super) missing: Vec<MissingTool>,
+    pub(super) tools: InstalledTools,
 }
 
 impl<'o> Turns<'o> {
@@ -40,20 +38,8 @@ impl<'o> Turns<'o> {
         let rounds = Rounds::new("xtask truth", rounds, seed)?;
         // The servers are threads of this program.
         process::stay_on(rounds.server_cpu)?;
-        let (here, missing) = find(options);
-        Ok(Turns { options, rounds, here, missing })
-    }
-
-    /// The versions of the tools that are there.
-    pub(super) fn versions(&self) -> BTreeMap<String, String> {
-        let version = |(tool, program): &(&Tool, PathBuf)| {
-            let version = match tool.version {
-                Some(argument) => short(&tools::version(program, &[argument])),
-                None => installed_version(&self.options.installed, tool),
-            };
-            (tool.name.to_owned(), version)
-        };
-        self.here.iter().map(version).collect()
+        let tools = InstalledTools::find(&options.tools(), &options.installed);
+        Ok(Turns { options, rounds, tools })
     }
 
     /// Runs every tool in every round.
@@ -64,9 +50,9 @@ impl<'o> Turns<'o> {
             note: self.options.note.clone(),
             rounds: self.options.rounds,
             seed: self.options.seed.0,
-            runs: Vec::new(),
+            ..ScenarioResults::default()
         };
-        for (round, tools) in self.rounds.of(scenario.id, &self.here) {
+        for (round, tools) in self.rounds.of(scenario.id, &self.tools.here) {
             for (tool, program) in tools {
                 measured.runs.extend(self.turn(round, scenario, tool, program)?);
             }
@@ -95,7 +81,7 @@ impl<'o> Turns<'o> {
             _ => 80,
         };
         let Scenario { unix, protocol, work, .. } = *scenario;
-        let load = Load { port, unix, protocol, work, timeout_s: TIMEOUT_S };
+        let load = Load { unix, protocol, timeout_s: TIMEOUT_S, ..Load::of(port, work) };
         let Some(arguments) = (tool.arguments)(&load) else { return Ok(None) };
         let script = tool.script.map(|script| script(&load));
         if let Some(script) = &script {
@@ -130,7 +116,7 @@ impl<'o> Turns<'o> {
                 None => "did not end".to_owned(),
                 Some(status) => status.to_string().replace("exit status: ", "exit "),
             },
-            said: report.is_none().then(|| ending(&printed.text)),
+            said: report.is_none().then(|| pages::ending(&printed.text)),
             report,
             truth: Truth::of(tally),
         }))
@@ -151,75 +137,5 @@ impl<'o> Turns<'o> {
             }
             before = now;
         }
-    }
-}
-
-/// The requested tools that are there, and those that are not.
-fn find(options: &Options) -> (Vec<(&'static Tool, PathBuf)>, Vec<MissingTool>) {
-    let failed = std::fs::read_to_string(options.installed.join("missing.tsv")).unwrap_or_default();
-    let failed = missing(&failed);
-    let (mut here, mut absent) = (Vec::new(), Vec::new());
-    for tool in options.tools() {
-        let installed = options.installed.join("bin").join(tool.name);
-        let program = match tool.name {
-            "tachograph" => binary::path().ok(),
-            _ => installed.canonicalize().ok().or_else(|| tools::on_path(tool.name)),
-        };
-        match program {
-            Some(program) => here.push((tool, program)),
-            None => absent.push(
-                failed.iter().find(|row| row.tool == tool.name).cloned().unwrap_or(MissingTool {
-                    tool: tool.name.to_owned(),
-                    command: "scripts/truth-tools.sh".to_owned(),
-                    reason: "not installed".to_owned(),
-                }),
-            ),
-        }
-    }
-    (here, absent)
-}
-
-/// The lines of `missing.tsv`: tool, command, reason.
-fn missing(text: &str) -> Vec<MissingTool> {
-    let row = |line: &str| {
-        let mut cells = line.splitn(3, '\t').map(str::to_owned);
-        Some(MissingTool { tool: cells.next()?, command: cells.next()?, reason: cells.next()? })
-    };
-    text.lines().filter_map(row).collect()
-}
-
-/// The version of a tool that does not print it.
-fn installed_version(folder: &Path, tool: &Tool) -> String {
-    let file = folder.join(format!("{}.version", tool.name));
-    let version = std::fs::read_to_string(file);
-    version.map_or_else(|_| "version unknown".to_owned(), |text| text.trim().to_owned())
-}
-
-/// A version without the words around it that some tools print.
-fn short(version: &str) -> String {
-    version.trim_start_matches("This is ").replace(" <$Revision$>", "")
-}
-
-/// The end of a text.
-fn ending(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(3)..].join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_short() {
-        let ab = "This is ApacheBench, Version 2.3 <$Revision$>";
-        assert_eq!([ab, "oha 1.16.0"].map(short), ["ApacheBench, Version 2.3", "oha 1.16.0"]);
-    }
-
-    #[test]
-    fn tools_that_could_not_be_installed_are_read() {
-        let rows = missing("hey\tgo install hey@v1\tno route\nbroken line\n");
-        assert_eq!(rows.len(), 1);
-        assert_eq!((rows[0].tool.as_str(), rows[0].reason.as_str()), ("hey", "no route"));
     }
 }

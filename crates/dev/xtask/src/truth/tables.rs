@@ -7,6 +7,7 @@ use base::format_count;
 use super::results::{Results, Run, ScenarioResults, Truth};
 use super::scenarios::{DELAY, FREEZE, STALL_LOAD};
 use super::stall;
+use crate::pages::{middle, per_round};
 use crate::tools::report::{Latency, Report};
 use crate::tools::{TOOLS, Tool};
 
@@ -216,22 +217,6 @@ fn rows(measured: &ScenarioResults) -> impl Iterator<Item = (&'static Tool, Vec<
 
 fn reports<'r>(runs: &'r [&Run]) -> impl Iterator<Item = &'r Report> {
     runs.iter().filter_map(|run| run.report.as_ref())
-}
-
-/// The middle one of the rounds' figures, which is one of them.
-fn middle(figures: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut figures: Vec<f64> = figures.collect();
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len().saturating_sub(1) / 2).copied()
-}
-
-/// The rounds' cells, or one if they are equal.
-fn per_round(cells: impl Iterator<Item = String>) -> String {
-    let mut cells: Vec<String> = cells.collect();
-    if cells.iter().all(|cell| Some(cell) == cells.first()) {
-        cells.truncate(1);
-    }
-    if cells.is_empty() { "–".to_owned() } else { cells.join("<br>") }
 }
 
 /// A time in milliseconds, bold if it is further from the truth than the tolerance.
