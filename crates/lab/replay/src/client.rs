@@ -72,22 +72,25 @@ impl Server {
     }
 
     /// Opens a connection.
-    pub(crate) async fn connect(&self) -> Result<Connection, Fault> {
-        let stream: Box<dyn Stream> = match &self.place {
+    pub(crate) async fn connect(&self) -> Result<ServerConnection, Fault> {
+        let stream: Box<dyn ByteStream> = match &self.place {
             Place::Tcp(addresses) => self.secured(tcp(addresses).await?).await?,
             Place::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(net)?;
                 self.secured(stream).await?
             }
         };
-        Ok(Connection {
+        Ok(ServerConnection {
             stream,
             reader: ResponseReader::parsing_every_head(false),
             buffer: vec![0; BUFFER_BYTES].into(),
         })
     }
 
-    async fn secured<S: Stream + 'static>(&self, stream: S) -> Result<Box<dyn Stream>, Fault> {
+    async fn secured<S: ByteStream + 'static>(
+        &self,
+        stream: S,
+    ) -> Result<Box<dyn ByteStream>, Fault> {
         let Some(client) = &self.tls else { return Ok(Box::new(stream)) };
         let connector = TlsConnector::from(client.config());
         let secured = connector.connect(client.server_name(), stream).await.map_err(net)?;
@@ -135,25 +138,25 @@ fn net(error: io::Error) -> Fault {
 }
 
 /// Bytes in both directions.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
+pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin> ByteStream for S {}
 
 /// An open connection.
-pub(crate) struct Connection {
-    stream: Box<dyn Stream>,
+pub(crate) struct ServerConnection {
+    stream: Box<dyn ByteStream>,
     reader: ResponseReader,
     buffer: Box<[u8]>,
 }
 
 /// How an exchange ended.
-pub(crate) struct Exchanged {
+pub(crate) struct ExchangeEnd {
     pub(crate) answer: Answer,
     /// Whether the connection can carry another request.
     pub(crate) keeps: bool,
 }
 
-impl Connection {
+impl ServerConnection {
     /// Whether an idle connection is still open and silent, as far as is known without waiting.
     pub(crate) async fn is_open(&mut self) -> bool {
         let mut byte = [0; 1];
@@ -181,7 +184,7 @@ impl Connection {
     }
 
     /// Reads the answer.
-    pub(crate) async fn answer(&mut self, to_head: bool) -> Result<Exchanged, Fault> {
+    pub(crate) async fn answer(&mut self, to_head: bool) -> Result<ExchangeEnd, Fault> {
         let mut answer = Answer::default();
         self.reader.begin_kind(0, to_head);
         loop {
@@ -191,7 +194,7 @@ impl Connection {
                 Err(error) => return Err(net(error)),
             };
             if let Flow::Done { keep_alive } = flow {
-                return Ok(Exchanged { answer, keeps: keep_alive });
+                return Ok(ExchangeEnd { answer, keeps: keep_alive });
             }
         }
     }

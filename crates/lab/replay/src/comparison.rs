@@ -19,7 +19,7 @@ pub const HEADERS: [&str; 6] = [
 
 /// What is compared.
 #[derive(Clone, Debug)]
-pub struct Comparison {
+pub struct ComparisonRules {
     /// Names of headers in lower case, sorted.
     headers: Vec<String>,
     /// Places in bodies of JSON that are ignored.
@@ -75,10 +75,10 @@ fn port(authority: &str) -> Option<&str> {
     authority.strip_prefix(without_port(authority))?.strip_prefix(':')
 }
 
-impl Comparison {
+impl ComparisonRules {
     /// A comparison of status, body, and [`HEADERS`] with these headers more and those less; ignoring
     /// places in bodies of JSON.
-    pub fn new(more: &[String], less: &[String], ignored: Vec<JsonPattern>) -> Comparison {
+    pub fn new(more: &[String], less: &[String], ignored: Vec<JsonPattern>) -> ComparisonRules {
         let lower = |name: &String| name.trim().to_ascii_lowercase();
         let mut headers: Vec<String> = HEADERS.map(str::to_owned).into();
         headers.extend(more.iter().map(lower));
@@ -86,7 +86,7 @@ impl Comparison {
         headers.retain(|name| !less.contains(name));
         headers.sort();
         headers.dedup();
-        Comparison { headers, ignored }
+        ComparisonRules { headers, ignored }
     }
 
     /// Names of the headers, in lower case.
@@ -183,7 +183,7 @@ mod tests {
         answer
     }
 
-    fn found_with(comparison: &Comparison, old: &str, new: &str) -> Vec<String> {
+    fn found_with(comparison: &ComparisonRules, old: &str, new: &str) -> Vec<String> {
         let answers = Pair { old: answer(old), new: answer(new) };
         let own = Pair {
             old: OwnNames::of("127.0.0.1:8001", "localhost"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn found(old: &str, new: &str) -> Vec<String> {
-        found_with(&Comparison::new(&[], &[], Vec::new()), old, new)
+        found_with(&ComparisonRules::new(&[], &[], Vec::new()), old, new)
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn headers_are_added_and_left_out() {
         let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
-        let comparison = Comparison::new(
+        let comparison = ComparisonRules::new(
             &names(&["ETag", "x-Api-Key", "location"]),
             &names(&["Content-Type"]),
             Vec::new(),

@@ -15,18 +15,18 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::answer::Answer;
-use crate::client::{Connection, Server};
-use crate::comparison::{Comparison, OwnNames};
+use crate::client::{Server, ServerConnection};
+use crate::comparison::{ComparisonRules, OwnNames};
 use crate::error::ReplayError;
 use crate::log::{Batch, LogItem};
 use crate::schedule::DueRequest;
 use crate::tally::Tally;
 
 /// What all lanes share. They run on one thread.
-pub(crate) struct Shared {
+pub(crate) struct LaneState {
     servers: Pair<Server>,
     own_names: Pair<OwnNames>,
-    comparison: Comparison,
+    comparison: ComparisonRules,
     timeout: Duration,
     source: Mutex<Source>,
     pub(crate) tally: RefCell<Tally>,
@@ -48,16 +48,16 @@ struct Source {
     items: std::vec::IntoIter<LogItem>,
 }
 
-impl Shared {
+impl LaneState {
     pub(crate) fn new(
         servers: Pair<Server>,
-        comparison: Comparison,
+        comparison: ComparisonRules,
         timeout: Duration,
         from: Receiver<Batch>,
-    ) -> Shared {
+    ) -> LaneState {
         let own_names =
             Pair { old: servers.old.own_names.clone(), new: servers.new.own_names.clone() };
-        Shared {
+        LaneState {
             servers,
             own_names,
             comparison,
@@ -116,8 +116,8 @@ impl Shared {
 }
 
 /// Sends requests to both servers, one after the other, until there are no more.
-pub(crate) async fn lane(shared: Rc<Shared>) {
-    let mut clients = Pair { old: Client::new(Side::Old), new: Client::new(Side::New) };
+pub(crate) async fn lane(shared: Rc<LaneState>) {
+    let mut clients = Pair { old: LaneClient::new(Side::Old), new: LaneClient::new(Side::New) };
     while let Some(DueRequest { due, request }) = shared.next().await {
         shared.wait(due).await;
         if shared.is_stopping.get() {
@@ -143,19 +143,19 @@ pub(crate) async fn lane(shared: Rc<Shared>) {
 }
 
 /// One lane's connection to one server.
-struct Client {
+struct LaneClient {
     side: Side,
     /// The connection, while it can carry another request.
-    connection: Option<Connection>,
+    connection: Option<ServerConnection>,
 }
 
-impl Client {
-    fn new(side: Side) -> Client {
-        Client { side, connection: None }
+impl LaneClient {
+    fn new(side: Side) -> LaneClient {
+        LaneClient { side, connection: None }
     }
 
     /// Sends a request, waits for the answer, and counts both.
-    async fn ask(&mut self, shared: &Shared, request: &LogRequest) -> Result<Answer, Fault> {
+    async fn ask(&mut self, shared: &LaneState, request: &LogRequest) -> Result<Answer, Fault> {
         let side = self.side;
         {
             let mut tally = shared.tally.borrow_mut();
@@ -181,7 +181,11 @@ impl Client {
 
     /// Nothing is sent twice: a request goes over a new connection only if the server had closed the
     /// other one before it took any byte.
-    async fn exchange(&mut self, shared: &Shared, request: &LogRequest) -> Result<Answer, Fault> {
+    async fn exchange(
+        &mut self,
+        shared: &LaneState,
+        request: &LogRequest,
+    ) -> Result<Answer, Fault> {
         let server = shared.servers.of(self.side);
         let http = &request.request.request;
         let bytes = request_bytes(http, &server.authority, &request.request.path, false);
@@ -199,7 +203,7 @@ impl Client {
     }
 
     /// Sends a request over the connection that there is; `None` if there is none.
-    async fn begun(&mut self, bytes: &[u8]) -> Result<Option<Connection>, Fault> {
+    async fn begun(&mut self, bytes: &[u8]) -> Result<Option<ServerConnection>, Fault> {
         let Some(mut connection) = self.connection.take() else { return Ok(None) };
         if !connection.is_open().await {
             return Ok(None);

@@ -23,7 +23,7 @@ mod run;
 mod schedule;
 mod tally;
 
-pub use comparison::{Comparison, HEADERS};
+pub use comparison::{ComparisonRules, HEADERS};
 pub use error::ReplayError;
 pub use log::LogSource;
 pub use pointer::{JsonPattern, PointerError};

@@ -14,9 +14,9 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::client::Server;
-use crate::comparison::Comparison;
+use crate::comparison::ComparisonRules;
 use crate::error::ReplayError;
-use crate::lanes::{Shared, lane};
+use crate::lanes::{LaneState, lane};
 use crate::log::{LogOptions, LogSource, LogThread};
 
 /// How often to start a server whose port is taken.
@@ -49,7 +49,7 @@ pub struct ReplayPlan {
     /// Limit on the time of a request.
     pub timeout: Nanos,
     /// What is compared.
-    pub comparison: Comparison,
+    pub comparison: ComparisonRules,
     /// What is ignored in bodies of JSON, as the user wrote it.
     pub ignored: Vec<String>,
 }
@@ -88,16 +88,26 @@ pub fn replay(
     options: &Options,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Replay, ReplayError> {
-    let started = base::timestamp_now();
-    let id = RunId::new(started, options.seed.derive("id", u64::from(std::process::id())).0);
+    let mut replay = blank(plan, options);
+    let id = RunId::new(replay.started, options.seed.derive("id", u64::from(std::process::id())).0);
     let stage = Stage::new(StageOptions::new(options.executable.clone(), id))?;
     let old = ReplayStack::start(Side::Old, plan, options, &stage)?;
     let new = ReplayStack::start(Side::New, plan, options, &stage)?;
     let stacks = Pair { old, new };
-    let mut replay = Replay {
+    let outcome = run(plan, options, &stacks, &mut replay, watch);
+    let Pair { old, new } = stacks;
+    for stack in [old, new].into_iter().filter_map(|stack| stack.stack) {
+        stack.stop();
+    }
+    outcome.map(|()| replay)
+}
+
+/// A replay of which nothing has happened.
+fn blank(plan: &ReplayPlan, options: &Options) -> Replay {
+    Replay {
         log: plan.log.name(),
         servers: Pair { old: shown(&plan.servers.old), new: shown(&plan.servers.new) },
-        started,
+        started: base::timestamp_now(),
         elapsed: Nanos::ZERO,
         command_line: base::redact_arguments(&options.command_line),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -119,13 +129,7 @@ pub fn replay(
         groups: Vec::new(),
         ungrouped: 0,
         failures: Vec::new(),
-    };
-    let outcome = run(plan, options, &stacks, &mut replay, watch);
-    let Pair { old, new } = stacks;
-    for stack in [old, new].into_iter().filter_map(|stack| stack.stack) {
-        stack.stop();
     }
-    outcome.map(|()| replay)
 }
 
 /// A server as the user named it, without secrets.
@@ -217,7 +221,7 @@ fn run(
     };
     LogThread::start(log, entries.clone(), to).map_err(ReplayError::System)?;
     let servers = Pair { old: stacks.old.server.clone(), new: stacks.new.server.clone() };
-    let shared = Shared::new(servers, plan.comparison.clone(), plan.timeout.into(), from);
+    let shared = LaneState::new(servers, plan.comparison.clone(), plan.timeout.into(), from);
     let shared = Rc::new(shared);
     let local = LocalSet::new();
     let lanes = conduct(plan.connections, options, stacks, &shared, watch);
@@ -270,7 +274,7 @@ async fn conduct(
     lanes: u32,
     options: &Options,
     stacks: &Pair<ReplayStack>,
-    shared: &Rc<Shared>,
+    shared: &Rc<LaneState>,
     watch: &mut dyn FnMut(Progress),
 ) -> bool {
     let mut running = JoinSet::new();
@@ -312,7 +316,7 @@ async fn conduct(
 }
 
 /// Notes a server that has ended: without it there is nothing more to compare.
-fn check(stacks: &Pair<ReplayStack>, shared: &Shared) {
+fn check(stacks: &Pair<ReplayStack>, shared: &LaneState) {
     for side in Side::BOTH {
         if let Err(error) = stacks.of(side).check(side) {
             shared.error.borrow_mut().get_or_insert(error);

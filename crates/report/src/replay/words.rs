@@ -86,7 +86,7 @@ pub(super) fn more(replay: &Replay, shown: usize) -> Option<String> {
         0 => None,
         count => Some(format!("{} with differences of further kinds", counted(count, "request"))),
     };
-    let hidden = (hidden > 0).then(|| format!("{} more", counted(hidden, "kind")));
+    let hidden = (hidden > 0).then(|| counted(hidden, "more kind"));
     let parts: Vec<String> = hidden.into_iter().chain(ungrouped).collect();
     (!parts.is_empty()).then(|| format!("and {}", parts.join(", ")))
 }

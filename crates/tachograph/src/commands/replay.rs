@@ -22,7 +22,7 @@ pub(crate) fn run(flags: &ReplayFlags, global: &GlobalFlags) -> Outcome {
     around(&commands(&flags.hooks.setup), &commands(&flags.hooks.cleanup), || {
         let options = Options {
             executable: executable()?,
-            command_line: std::env::args_os().map(|word| word.to_string_lossy().into()).collect(),
+            command_line: command_line(),
             seed: Seed::from_time(),
             stop: stage::signals::install().map_err(Failure::new)?,
         };
@@ -35,6 +35,12 @@ pub(crate) fn run(flags: &ReplayFlags, global: &GlobalFlags) -> Outcome {
         publish(&replayed, flags, global)?;
         status(&replayed)
     })
+}
+
+/// The command line as typed.
+fn command_line() -> Vec<String> {
+    let typed = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("tachograph".to_owned()).chain(typed).collect()
 }
 
 /// A line with the counts so far, on terminals.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use base::Nanos;
 use clap::Args;
 use record::Pair;
-use replay::{Comparison, JsonPattern, LogSource, ReplayPlan};
+use replay::{ComparisonRules, JsonPattern, LogSource, ReplayPlan};
 use spec::{CompareArgs, HttpRequest, Load, TlsOptions};
 
 use super::load::{TlsFlags, headers};
@@ -58,13 +58,13 @@ pub(crate) struct ReplayFlags {
     pub(crate) timeout: Nanos,
     /// Ignore this place in bodies of JSON: a JSON Pointer in which * is any name or index;
     /// repeatable
-    #[arg(long, value_name = "POINTER", help_heading = "Comparison")]
+    #[arg(long, value_name = "POINTER", help_heading = "ComparisonRules")]
     pub(crate) ignore: Vec<String>,
     /// Also compare this response header; repeatable
-    #[arg(long, value_name = "NAME", help_heading = "Comparison")]
+    #[arg(long, value_name = "NAME", help_heading = "ComparisonRules")]
     pub(crate) compare_header: Vec<String>,
     /// Don't compare this response header; repeatable
-    #[arg(long, value_name = "NAME", help_heading = "Comparison")]
+    #[arg(long, value_name = "NAME", help_heading = "ComparisonRules")]
     pub(crate) ignore_header: Vec<String>,
     /// The servers that are started speak HTTPS
     #[arg(long, help_heading = "HTTPS")]
@@ -130,7 +130,7 @@ impl ReplayFlags {
             connections: self.connections.unwrap_or(connections),
             speed: self.speed,
             timeout: self.timeout,
-            comparison: Comparison::new(&self.compare_header, &self.ignore_header, ignored),
+            comparison: ComparisonRules::new(&self.compare_header, &self.ignore_header, ignored),
             ignored: self.ignore.clone(),
         })
     }
