@@ -52,7 +52,7 @@ fn different() -> Replay {
         ignored: vec!["/updated_at".to_owned()],
         ledgers: Pair { old: ledger(12_343, "timeout", 2), new: ledger(12_341, "reset", 4) },
         groups: vec![
-            group(DifferenceKind::Status { old: 200, new: 500 }, 1_038, "200", "500"),
+            group(DifferenceKind::Status { old: 200, new: 500 }, 138, "200", "500"),
             group(
                 DifferenceKind::Header { name: "content-type".to_owned() },
                 9,
