@@ -42,7 +42,10 @@ fn sound(ended: &Ended) -> Value {
 fn seed() -> Seed {
     let given = std::env::var("TACHOGRAPH_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(Seed::from_time);
-    println!("TACHOGRAPH_TEST_SEED={seed}");
+    #[allow(clippy::print_stdout, reason = "shown only if the test fails")]
+    {
+        println!("TACHOGRAPH_TEST_SEED={seed}");
+    }
     seed
 }
 
