@@ -17,7 +17,7 @@ pub(crate) struct Clause {
 }
 
 impl Clause {
-    fn equation(left: (&str, u64), right: &[(u64, &str)]) -> Clause {
+    pub(crate) fn equation(left: (&str, u64), right: &[(u64, &str)]) -> Clause {
         // In 128 bits no sum of recorded counts overflows.
         let sum: u128 = right.iter().map(|(count, _)| u128::from(*count)).sum();
         let terms: Vec<String> = right

@@ -1,6 +1,6 @@
 //! Terminal, Markdown, CSV, JSON and HTML from a recorded run.
 //!
-//! Every exporter reads a [`record::Run`] and nothing else, so a report made a year later equals
+//! Every exporter reads a [`record::Run`], or a [`record::Replay`], and nothing else, so a report made a year later equals
 //! the one printed at the end of the run. A run contains facts; all sentences are made here: about
 //! verdicts in `verdict`, about checks in `fact`, about the ledger in `ledger`, about load, layout
 //! and the machine in `setting`. [`chart`] draws all charts as SVG text. `gate` decides the conditions
@@ -34,6 +34,7 @@ mod markdown;
 mod means;
 mod page;
 mod place;
+mod replay;
 mod setting;
 mod streams;
 mod terminal;
@@ -56,6 +57,7 @@ pub use json::json;
 pub use line::outcome;
 pub use load::LoadReport;
 pub use markdown::{markdown, markdown_with_pictures};
+pub use replay::{replay_json, replay_markdown, replay_terminal};
 pub use terminal::terminal;
 pub use text::{Style, indented};
 pub use validity::{RunVerdict, is_invalid, reasons, shortfalls};

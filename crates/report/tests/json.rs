@@ -93,6 +93,7 @@ fn a_schema_allows_and_requires_exactly_what_it_names() {
         include_str!("../../../docs/schema/load-2.json"),
         include_str!("../../../docs/schema/compare-2.json"),
         include_str!("../../../docs/schema/capacity-1.json"),
+        include_str!("../../../docs/schema/replay-1.json"),
     ] {
         let (schema, _) = schema(text);
         let mut found = Vec::new();

@@ -64,6 +64,8 @@ from_errors!(
     drive::DriveError,
     recordfile::RecordError,
     conduct::ConductError,
+    replay::ReplayError,
+    replay::PointerError,
     store::StoreError,
     formats::FileError,
     formats::Malformed,

@@ -44,6 +44,7 @@ fn run(Cli { command, global }: Cli) -> Outcome {
         Command::Capacity(flags) => commands::capacity::run(&flags, &global),
         Command::Compare(flags) => commands::compare::run(&flags, &global),
         Command::Diff(flags) => commands::diff::run(&flags, &global),
+        Command::Replay(flags) => commands::replay::run(&flags, &global),
         Command::Run(flags) => commands::run::run(&flags, &global),
         Command::List(flags) => commands::list::run(&flags, &global),
         Command::Report(flags) => commands::report::run(&flags, &global),

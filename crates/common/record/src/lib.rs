@@ -21,6 +21,7 @@ mod method;
 mod model;
 mod offer;
 mod profile;
+mod replay;
 mod stream;
 
 pub use base::Machine;
@@ -41,5 +42,9 @@ pub use offer::Offer;
 pub use profile::{
     Call, CallDifference, CostDifference, CountDifference, Function, FunctionDifference,
     GroupDifference, Profile, SystemCallDifference, SystemCalls, WaitDifference, Waits, Why,
+};
+pub use replay::{
+    DifferenceExample, DifferenceGroup, DifferenceKind, FailedPairs, FailureCause, Pair, Replay,
+    ReplayEquation, ReplayLaw, Side,
 };
 pub use stream::{StreamComparison, StreamPart, StreamTimes};

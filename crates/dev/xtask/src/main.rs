@@ -21,6 +21,7 @@ mod options;
 mod pages;
 mod process;
 mod recorder;
+mod replay;
 mod server;
 mod simulation;
 mod tools;
@@ -102,6 +103,9 @@ enum Proof {
     /// Servers that lie or are slow, a throttled client, a CPU hog: how often each is caught (about
     /// two minutes each time)
     Faults(Runs<20>),
+    /// tachograph replay of as many requests to two servers whose answers differ in a hundred places that
+    /// the seed chooses
+    Replay(Runs<1_000_000>),
     /// kill -9 at random moments; nothing may stay behind
     Kills(Runs<100>),
     /// The same for runs whose stacks are containers; call it by scripts/with-docker.sh where no
@@ -177,7 +181,7 @@ enum OwnTask {
 /// The proofs of `prove all`.
 const ALL: &str = "simulation capacity-simulation crashes accuracy graphite parquet kills batches imports restarts \
                    serve-kills power-cuts database-kills warehouse sixty aa injection noise zoo capacity why \
-                   diff faults";
+                   diff faults replay";
 
 /// Exit status 1 if a proof does not hold or a bench is incomplete, 2 if it could not be made.
 #[allow(clippy::print_stderr, reason = "a task speaks to the person who called it")]
@@ -223,6 +227,7 @@ impl Proof {
             Proof::Why(wanted) => why::prove(&wanted),
             Proof::Diff(runs) => diff::prove(runs.into()),
             Proof::Faults(runs) => faults::prove(runs.into()),
+            Proof::Replay(runs) => replay::prove(runs.into()),
             Proof::Kills(runs) => kills::prove(runs.into()),
             Proof::ContainerKills(runs) => kills::prove_containers(runs.into()),
             Proof::CutConnections(runs) => cut_connections::prove(runs.into()),

@@ -80,6 +80,24 @@ pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
     plan_of(args, 2, "compare")
 }
 
+/// Turns the only command of these arguments, or its URL, into a server to which the requests of a log
+/// are sent.
+///
+/// # Errors
+/// Those of a comparison, and a URL with a path.
+pub fn replay_server(args: &CompareArgs) -> Result<Variant, SpecError> {
+    let mut plan = plan_of(args, 1, "replay")?;
+    let variant = plan.parts.pop().and_then(|mut part| part.variants.pop());
+    let variant = variant.ok_or_else(|| SpecError::new("a replay needs two servers"))?;
+    let is_running = variant.stack.processes.is_empty();
+    match Target::parse(&variant.target) {
+        Ok(Target::Http { path, .. }) if is_running && path != "/" => Err(SpecError::new(
+            "the requests of a log have paths of their own; leave out the URL's",
+        )),
+        _ => Ok(variant),
+    }
+}
+
 /// A plan of this name for at least `fewest` commands.
 pub(crate) fn plan_of(args: &CompareArgs, fewest: usize, name: &str) -> Result<Plan, SpecError> {
     check_commands(&args.commands, fewest)?;

@@ -24,7 +24,7 @@ mod variables;
 pub use action::{Action, ActionStep, Deed, SIGNALS};
 pub use capacity::capacity_plan;
 pub use capacity_aim::{CapacityAim, LatencyLimit};
-pub use compare::{CompareArgs, compare_plan};
+pub use compare::{CompareArgs, compare_plan, replay_server};
 pub use error::{SpecError, TextPosition};
 pub use fail_if::{FailIf, Interval, METRICS, RatioTest, Test, Truth, VariantMetric};
 pub use file::{SourceFile, includes, join_files, parse_plan, parse_plan_files};
@@ -34,7 +34,9 @@ pub use plan::{
     Change, Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process,
     PublishedFigure, ReadyCheck, Schedule, ServedBy, Stack, StopSignal, Variant,
 };
-pub use request_file::{RequestDefaults, RequestFile, parse_requests};
+pub use request_file::{
+    LogEntry, LogReader, LogRequest, RequestDefaults, RequestFile, parse_requests,
+};
 pub use requests::{Check, Expect, HttpRequest, PathRequest, RequestKind};
 pub use target::{Endpoint, Target, TargetError};
 pub use variables::LOOPBACK;

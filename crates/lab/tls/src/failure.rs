@@ -1,7 +1,20 @@
 //! What rustls reports, in the words of `netio`.
 
-use netio::TlsFailure;
+use std::io;
+
+use netio::{Failure, TlsFailure};
 use rustls::{CertificateError, Error};
+
+/// The failure of a connection that another implementation of TLS's I/O reports, with rustls' error
+/// inside if it is one.
+pub fn io_failure(error: io::Error) -> Failure {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    match (inner, error.kind()) {
+        (Some(inner), _) => Failure::Tls(failure(inner)),
+        (None, io::ErrorKind::UnexpectedEof) => Failure::Tls(TlsFailure::Unannounced),
+        (None, _) => Failure::from(error),
+    }
+}
 
 /// The failure of a connection.
 pub(crate) fn failure(error: &Error) -> TlsFailure {

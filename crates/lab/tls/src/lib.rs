@@ -15,4 +15,5 @@ mod layer;
 mod verify;
 
 pub use client::{Client, TlsError};
+pub use failure::io_failure;
 pub use layer::Tls;

@@ -23,6 +23,7 @@ pub(crate) mod measure;
 mod neighbours;
 pub(crate) mod publish;
 pub(crate) mod query;
+pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod self_hash;

@@ -402,22 +402,8 @@ impl RequestFlags {
         Ok(file.kinds)
     }
 
-    fn headers(&self) -> Result<Vec<(String, String)>, Failure> {
-        let mut headers = Vec::new();
-        for text in &self.header {
-            match text.strip_prefix('@') {
-                Some(path) => headers.extend(headers_of_file(path)?),
-                None => headers.push(parse_header(text).ok_or_else(|| {
-                    let shown = text.split_once(':').map_or("***", |(name, _)| name);
-                    Failure::new(format!("'{shown}' is not a header; write 'Name: value' or @FILE"))
-                })?),
-            }
-        }
-        Ok(headers)
-    }
-
     fn http(&self) -> Result<HttpRequest, Failure> {
-        let headers = self.headers()?;
+        let headers = headers(&self.header)?;
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if self.method.is_empty() || !self.method.chars().all(token) {
             return Err(Failure::new(format!("'{}' is not an HTTP method", self.method)));
@@ -428,6 +414,21 @@ impl RequestFlags {
             body: self.body.as_deref().map(text_or_file).transpose()?.unwrap_or_default(),
         })
     }
+}
+
+/// The values of `--header`.
+pub(super) fn headers(texts: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let mut headers = Vec::new();
+    for text in texts {
+        match text.strip_prefix('@') {
+            Some(path) => headers.extend(headers_of_file(path)?),
+            None => headers.push(parse_header(text).ok_or_else(|| {
+                let shown = text.split_once(':').map_or("***", |(name, _)| name);
+                Failure::new(format!("'{shown}' is not a header; write 'Name: value' or @FILE"))
+            })?),
+        }
+    }
+    Ok(headers)
 }
 
 /// The headers in the lines of a file; empty lines are skipped.

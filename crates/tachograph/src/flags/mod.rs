@@ -10,6 +10,7 @@ pub(crate) mod fixture;
 pub(crate) mod hive;
 pub(crate) mod import;
 pub(crate) mod load;
+pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod series;
@@ -104,6 +105,9 @@ pub(crate) enum Command {
         after_help = diff::EXAMPLES
     )]
     Diff(diff::DiffFlags),
+    /// Send the requests of a log to two servers, and tell how their answers differ
+    #[command(after_help = replay::EXAMPLES)]
+    Replay(replay::ReplayFlags),
     /// Run an experiment, built-in or from a file
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunFlags),

@@ -20,6 +20,7 @@ const ORDER: &[&str] = &[
     "http2",
     "stage",
     "drive",
+    "replay",
     "fixture",
     "far",
     "archive",

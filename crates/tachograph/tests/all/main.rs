@@ -33,6 +33,7 @@ mod nginx;
 mod packaging;
 mod power_cuts;
 mod publish;
+mod replay;
 mod requests;
 mod results;
 mod run_series;

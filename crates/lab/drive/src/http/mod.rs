@@ -7,7 +7,7 @@ mod request;
 mod template;
 
 pub use reader::{Flow, ResponseReader, Sink};
-pub(crate) use request::request_bytes;
+pub use request::request_bytes;
 
 /// Limit on the head of a response, in bytes.
 const HEAD_MAX: usize = 65_536;

@@ -10,6 +10,12 @@ use crate::Fault;
 
 /// Receives the parts of a response.
 pub trait Sink {
+    /// The whole head of the final response, from a reader that parses every head; its status
+    /// follows.
+    fn head(&mut self, bytes: &[u8]) {
+        let _ = bytes;
+    }
+
     /// The status of the final response; interim ones (1xx) are skipped.
     fn status(&mut self, status: u16);
 
@@ -70,8 +76,8 @@ impl ResponseReader {
         ResponseReader::with(false, (0..kinds).map(|_| Heads::default()).collect())
     }
 
-    /// A reader that parses every head. It gives the same results and serves as the reference in
-    /// tests.
+    /// A reader that parses every head, and gives it to its sink. Otherwise it gives the same results,
+    /// and serves as the reference in tests.
     pub fn parsing_every_head(to_head: bool) -> ResponseReader {
         ResponseReader::with(to_head, Arc::from([]))
     }
@@ -214,6 +220,7 @@ impl ResponseReader {
         if let Some(heads) = self.known.get(self.kind) {
             heads.learn(bytes, head);
         }
+        sink.head(bytes);
         self.take_final(head, sink);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The request that a session repeats, as bytes.
+//! A request as bytes.
 
 use spec::HttpRequest;
 
@@ -6,7 +6,7 @@ use spec::HttpRequest;
 ///
 /// The user's headers replace default headers of the same name. With `new_connection` the server is
 /// asked to close, so that its port waits in TIME_WAIT and not the client's.
-pub(crate) fn request_bytes(
+pub fn request_bytes(
     request: &HttpRequest,
     authority: &str,
     path: &str,

@@ -1,5 +1,6 @@
 //! HTTP archives (HAR 1.2), as browsers and proxies save them.
 
+use base::Timestamp;
 use serde::Deserialize;
 
 use super::{RequestDefaults, RequestFile, SeenRequest, is_path, is_token, kinds_of};
@@ -18,7 +19,9 @@ struct HarLog {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct HarEntry {
+    started_date_time: Option<String>,
     request: HarRequest,
     response: HarResponse,
 }
@@ -60,27 +63,10 @@ pub(super) fn requests(
 ) -> Result<RequestFile, SpecError> {
     let mut file = RequestFile::default();
     let mut seen = Vec::new();
-    let mut host = None;
-    let mut leave_out = |why| *file.left_out.entry(why).or_default() += 1;
-    for HarEntry { request, response } in &har.log.entries {
-        let rest = request.url.split_once("://").map_or("", |(_, rest)| rest);
-        let (to, place) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let place = place.split('#').next().unwrap_or_default();
-        let place = if place.is_empty() { "/" } else { place };
-        if *host.get_or_insert(to) != to {
-            leave_out("requests to other hosts than the first one");
-        } else if !is_path(place) || !is_token(&request.method) {
-            leave_out("requests with a path or method that cannot be sent");
-        } else if !(200..=599).contains(&response.status) {
-            leave_out("requests without an answer");
-        } else {
-            seen.push(SeenRequest {
-                request: PathRequest {
-                    path: place.to_owned(),
-                    request: sent(request, &defaults.request),
-                },
-                status: response.status,
-            });
+    for entry in entries(har, &defaults.request) {
+        match entry.request {
+            Ok(request) => seen.push(request),
+            Err(why) => *file.left_out.entry(why).or_default() += 1,
         }
     }
     if seen.is_empty() {
@@ -88,6 +74,41 @@ pub(super) fn requests(
     }
     file.kinds = kinds_of(seen, &defaults.expect);
     Ok(file)
+}
+
+/// An entry of an archive.
+pub(super) struct ArchivedRequest {
+    /// The request, or why it cannot be sent again.
+    pub(super) request: Result<SeenRequest, &'static str>,
+    /// When it began, if the archive says so.
+    pub(super) time: Option<Timestamp>,
+}
+
+/// The entries, in their order.
+pub(super) fn entries<'a>(
+    har: &'a HarFile,
+    defaults: &'a HttpRequest,
+) -> impl Iterator<Item = ArchivedRequest> + 'a {
+    let mut host = None;
+    har.log.entries.iter().map(move |HarEntry { started_date_time, request, response }| {
+        let rest = request.url.split_once("://").map_or("", |(_, rest)| rest);
+        let (to, place) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let place = place.split('#').next().unwrap_or_default();
+        let place = if place.is_empty() { "/" } else { place };
+        let request = if *host.get_or_insert(to) != to {
+            Err("requests to other hosts than the first one")
+        } else if !is_path(place) || !is_token(&request.method) {
+            Err("requests with a path or method that cannot be sent")
+        } else if !(200..=599).contains(&response.status) {
+            Err("requests without an answer")
+        } else {
+            let path = place.to_owned();
+            let request = PathRequest { path, request: sent(request, defaults) };
+            Ok(SeenRequest { request, status: response.status })
+        };
+        let time = started_date_time.as_deref().and_then(|text| text.parse().ok());
+        ArchivedRequest { request, time }
+    })
 }
 
 fn sent(seen: &HarRequest, defaults: &HttpRequest) -> HttpRequest {

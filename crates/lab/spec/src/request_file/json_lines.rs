@@ -56,8 +56,7 @@ pub(super) fn requests(
             continue;
         }
         let error = |message: String| SpecError::new(message).at(path, text, span.clone());
-        let parsed: RequestLine =
-            serde_json::from_str(line).map_err(|why| error(format!("not a request: {why}")))?;
+        let parsed = parsed(line).map_err(error)?;
         let kind = kind(&parsed, defaults, read).map_err(error)?;
         match kinds.iter_mut().find(|known| known.name == kind.name) {
             None => kinds.push(kind),
@@ -79,6 +78,19 @@ pub(super) fn requests(
         }
     }
     Ok(RequestFile { kinds, ..RequestFile::default() })
+}
+
+/// The requests of a line: one, or one for each row of its data.
+pub(super) fn requests_of_line(
+    line: &str,
+    defaults: &RequestDefaults,
+    read: &dyn Fn(&Path) -> std::io::Result<String>,
+) -> Result<Vec<PathRequest>, String> {
+    Ok(kind(&parsed(line)?, defaults, read)?.requests)
+}
+
+fn parsed(line: &str) -> Result<RequestLine, String> {
+    serde_json::from_str(line).map_err(|why| format!("not a request: {why}"))
 }
 
 fn kind(

@@ -2,6 +2,7 @@
 
 mod access_log;
 mod har;
+mod in_order;
 mod json_lines;
 
 use std::collections::BTreeMap;
@@ -9,6 +10,8 @@ use std::path::Path;
 
 use crate::error::SpecError;
 use crate::requests::{Expect, HttpRequest, PathRequest, RequestKind};
+
+pub use in_order::{LogEntry, LogReader, LogRequest};
 
 /// Limits on kinds, each of which gets three probes and a row in reports; on requests; and on the cards
 /// of a deck in which their proportions are exact.
