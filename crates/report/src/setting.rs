@@ -66,7 +66,7 @@ pub(crate) fn load(load: &Load, offers: &[(Offer, Option<f64>)]) -> String {
     if load.events {
         words.push("events counted".to_owned());
     }
-    words.extend(exchange(load.exchange));
+    words.extend(exchange(load));
     if load.threads > 1 {
         words.push(plural(u64::from(load.threads), "client thread"));
     }
@@ -92,9 +92,13 @@ pub(crate) fn load(load: &Load, offers: &[(Offer, Option<f64>)]) -> String {
     words.join(", ")
 }
 
-fn exchange(exchange: Exchange) -> Option<String> {
-    match exchange {
+fn exchange(load: &Load) -> Option<String> {
+    match load.exchange {
         Exchange::Http => None,
+        Exchange::Grpc => Some(match &load.method {
+            Some(method) => format!("gRPC {method}"),
+            None => "gRPC".to_owned(),
+        }),
         Exchange::Oneshot => Some("one answer per connection".to_owned()),
         Exchange::Echo { bytes } => Some(format!("echo of {}", text::size(bytes as f64))),
         Exchange::Bulk { bytes } => {

@@ -12,7 +12,8 @@ fn parse(text: &str) -> Result<RequestFile, String> {
         headers: vec![("Accept".to_owned(), "*/*".to_owned())],
         ..HttpRequest::default()
     };
-    let defaults = RequestDefaults { request, expect: Expect::default() };
+    let timeout = Nanos::from_secs(10);
+    let defaults = RequestDefaults { request, expect: Expect::default(), timeout };
     parse_requests("requests", text, &defaults, &read).map_err(|error| error.to_string())
 }
 
