@@ -372,6 +372,7 @@ mod tests {
             kinds: Vec::new(),
             events: false,
             status: Some(200),
+            method: None,
         };
         assert_eq!(
             load(&all, &[(Offer::Open, Some(20_000.0))]),
@@ -385,6 +386,12 @@ mod tests {
             "16 requests at once, on connections of HTTP/1.1 or streams of HTTP/2, closed loop"
         );
         let both = [(Offer::Closed, None), (Offer::Open, Some(918.0))];
+        let method = Some("a.B/C".to_owned());
+        let calls = Load { exchange: Exchange::Grpc, method, http2: true, ..plain.clone() };
+        assert_eq!(
+            load(&calls, &[(Offer::Closed, None)]),
+            "1 connection, HTTP/2, gRPC a.B/C, closed loop"
+        );
         let bulk = Load { exchange: Exchange::Bulk { bytes: 65_536 }, ..plain };
         assert_eq!(
             load(&bulk, &both),

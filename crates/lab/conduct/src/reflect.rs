@@ -50,7 +50,8 @@ pub(crate) fn reply<E: From<GrpcError>>(
     let unimplemented = Fault::Grpc(GrpcFault::Status(12)).kind();
     match life.errors.keys().next() {
         Some(_) if life.errors.contains_key(&unimplemented) => Ok(None),
-        Some(why) if learned.is_err() => {
+        // A probe without a response ends the session at once, with an error that says what to do.
+        Some(why) if learned.is_err() && life.counts.sent > 1 => {
             let (origin, why) = (origin.to_owned(), why.clone());
             Err(GrpcError::BadReflection { origin, why }.into())
         }

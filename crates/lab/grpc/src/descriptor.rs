@@ -106,7 +106,8 @@ struct FeatureSet {
 }
 
 impl FeatureSet {
-    /// `FieldPresence.IMPLICIT`, `RepeatedFieldEncoding.EXPANDED`, `MessageEncoding.DELIMITED`.
+    /// `FieldPresence.LEGACY_REQUIRED`, `FieldPresence.IMPLICIT`, `RepeatedFieldEncoding.EXPANDED`, `MessageEncoding.DELIMITED`.
+    const REQUIRED: u64 = 3;
     const IMPLICIT: u64 = 2;
     const EXPANDED: u64 = 2;
     const DELIMITED: u64 = 2;
@@ -178,7 +179,7 @@ impl FileDescriptor {
         &mut self,
         scope: &str,
         bytes: &[u8],
-        features: FeatureSet,
+        mut features: FeatureSet,
         depth: u32,
     ) -> Option<()> {
         if depth > DEPTH_MAX {
@@ -202,6 +203,10 @@ impl FileDescriptor {
             }
             Some(())
         })?;
+        if message.is_map_entry {
+            // Their values are never delimited, whatever their file says.
+            features.messages = 0;
+        }
         for bytes in fields {
             message.fields.push(field(bytes, features)?);
         }
@@ -295,6 +300,7 @@ fn field(bytes: &[u8], mut features: FeatureSet) -> Option<MessageField> {
         }
         Some(())
     })?;
+    field.is_required |= features.presence == FeatureSet::REQUIRED;
     if field.json_name.is_empty() {
         field.json_name = camel_case(&field.name);
     }

@@ -59,7 +59,8 @@ fn messages_are_those_of_protobufs_own_json() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        // It reads no further than to the first difference.
+        let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());
         let checked = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&checked.stderr);
         assert_eq!(checked.stdout, b"all equal\n", "seed {seed}: {said}");

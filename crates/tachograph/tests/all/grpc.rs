@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::nginx::make_certificate;
-use crate::support::{Place, Server, adds_up, assert_valid, free_port};
+use crate::support::{Place, Server, assert_valid, free_port};
 
 /// Services of tests, described.
 const SHOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/grpc/tests/shop.binpb");
@@ -94,7 +94,6 @@ fn the_servers_count_is_the_clients_over_every_transport() {
         let ended = place.run(&[&call[..], &counted, further, &[target]].concat());
         let json = ended.status(0).json();
         assert_valid("load-2.json", &json);
-        adds_up(&json);
         assert_eq!(json["ledger"]["completed"], 500, "{options} {target}");
         assert_eq!(json["ledger"]["served"], 500, "{options} {target}");
         assert_eq!(json["load"]["method"], PLACE);
@@ -105,8 +104,6 @@ fn the_servers_count_is_the_clients_over_every_transport() {
         let all = json["ledger"]["completed"].as_u64().unwrap()
             + json["warm_up"]["completed"].as_u64().unwrap();
         assert_eq!(counts(&place), json!({ "OK": all }), "{options} {target}");
-        // The text is that of the request, and the number that of its items.
-        assert_eq!(json["bytes_per_s"].as_f64().unwrap() > 0.0, true);
         drop(shop);
         for file in ["s", "counts", "served"] {
             let _ = std::fs::remove_file(place.path(file));
@@ -129,24 +126,22 @@ fn each_status_is_counted_by_its_name() {
             ["load", "--grpc", PLACE, "--body", ORDER, "-c", "5", "-n", "400", "--json", &url];
         let ended = place.run(&call);
         let json = ended.status(1).json();
-        let sum = |name: &str, of: &str| -> u64 {
-            let of = |part: &str| json[part][of][name].as_u64().unwrap_or(0);
-            of("ledger") + of("warm_up")
-        };
         let counts = counts(&place);
+        let mut before = 0;
         for (status, name) in [
             ("UNAVAILABLE", "UNAVAILABLE (14)"),
             ("NOT_FOUND", "NOT_FOUND (5)"),
             ("INTERNAL", "INTERNAL (13)"),
         ] {
-            assert!(counts[status].as_u64().unwrap() > 10, "{counts}");
-            assert_eq!(sum(name, "errors"), counts[status], "{name}");
+            let (done, measured) = (counts[status].as_u64(), json["errors"][name].as_u64());
+            // The warm-up's failures are only known together.
+            before += done.unwrap().checked_sub(measured.unwrap()).unwrap();
         }
-        let completed: u64 = ["ledger", "warm_up"]
-            .map(|part| json[part]["completed"].as_u64().unwrap())
-            .iter()
-            .sum();
-        assert_eq!(completed, counts["OK"], "{json}");
+        assert_eq!(before, json["warm_up"]["failed"], "{json}");
+        let sum = |column: &str| -> u64 {
+            ["ledger", "warm_up"].map(|part| json[part][column].as_u64().unwrap()).iter().sum()
+        };
+        assert_eq!(sum("completed"), counts["OK"], "{json}");
         place.run(&["report"]).prints("UNAVAILABLE (14)");
     }
 }
@@ -198,9 +193,13 @@ fn lines_of_a_file_call_methods_in_their_proportions() {
     let json = place.run(&calls).status(0).json();
     assert_valid("load-2.json", &json);
     let kinds = json["kinds"].as_array().unwrap();
-    let of = |name: &str| kinds.iter().find(|kind| kind["kind"] == name).unwrap();
-    assert_eq!(of("shop.v1.Orders/Place")["completed"], 300, "{kinds:?}");
-    assert_eq!(of("shop.v1.Stock/Count")["completed"], 100, "{kinds:?}");
+    let of = |name: &str| {
+        let kind = kinds.iter().find(|kind| kind["name"] == name).unwrap();
+        kind["completed"].as_i64().unwrap()
+    };
+    let (orders, counts) = (of("shop.v1.Orders/Place"), of("shop.v1.Stock/Count"));
+    assert_eq!(orders + counts, 400);
+    assert!((orders - 3 * counts).abs() <= 6, "of a deck of four, at most one is dealt in part");
     place.run(&["report"]).prints("gRPC").prints("shop.v1.Stock/Count");
 }
 
@@ -243,7 +242,7 @@ fn what_cannot_be_called_is_said_before_the_load() {
             call(PLACE),
             "it does not speak HTTP/2 on this port, which --http2 and --grpc need",
         ),
-        (&http2, call(PLACE), "cannot describe its services: "),
+        (&http2, call(PLACE), "cannot describe its services: not gRPC"),
         (&with_path, call(PLACE), "a call by gRPC has no path"),
         (
             &url,
@@ -282,5 +281,5 @@ fn an_encoded_message_needs_no_descriptor() {
     assert_eq!(json["ledger"]["completed"], 200);
     std::fs::write(place.path("receipt.bin"), b"\x08\x02\x12\x03ann").unwrap();
     let json = place.run(&[&call[..], &expected].concat()).status(1).json();
-    assert_eq!(json["ledger"]["errors"], json!({ "body differs": 200 }));
+    assert_eq!(json["errors"], json!({ "body differs": 200 }));
 }

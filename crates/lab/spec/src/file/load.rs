@@ -129,6 +129,7 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
         set(&mut lines.interval, table.time("interval", scope)?);
     }
     if let Some(text) = called {
+        belongs("grpc", "http", kind == Kind::Http, layers)?;
         let method = method_name(&text);
         let method = method.map_err(|why| error_at("grpc", layers, why.message))?;
         for key in ["http", "method", "expect_status", "requests", "events"] {
@@ -184,7 +185,6 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
     }
     belongs("requests", "http", kind == Kind::Http, layers)?;
     belongs("events", "http", kind == Kind::Http, layers)?;
-    belongs("grpc", "http", kind == Kind::Http, layers)?;
     if let (Some(text), Exchange::Http(request)) = (&requests, &load.exchange) {
         let (request, timeout) = (request.clone(), load.timeout);
         let defaults = RequestDefaults { request, expect: expect.clone(), timeout };
