@@ -88,7 +88,8 @@ impl Inquiry {
             origin: self.origin.clone(),
             why: why.to_owned(),
         };
-        let reply = Reply::read(answer).ok_or_else(|| bad("its answer cannot be read"))?;
+        let reply =
+            ReflectionReply::read(answer).ok_or_else(|| bad("its answer cannot be read"))?;
         if let Some(service) = &self.unknown {
             let known = reply.services.iter().map(String::as_str);
             return Err(GrpcError::NoService {
@@ -110,15 +111,15 @@ impl Inquiry {
 
 /// What is read of a `ServerReflectionResponse`.
 #[derive(Debug, Default)]
-struct Reply {
+struct ReflectionReply {
     files: Vec<FileDescriptor>,
     services: Vec<String>,
     error: Option<String>,
 }
 
-impl Reply {
-    fn read(bytes: &[u8]) -> Option<Reply> {
-        let mut reply = Reply::default();
+impl ReflectionReply {
+    fn read(bytes: &[u8]) -> Option<ReflectionReply> {
+        let mut reply = ReflectionReply::default();
         wire::read(bytes, |number, value| {
             match number {
                 4 => wire::read(value.bytes()?, |number, value| {

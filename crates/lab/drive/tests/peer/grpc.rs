@@ -286,7 +286,8 @@ fn each_failure_of_a_call_is_counted_as_what_it_is() {
         let options = Options { seed: Seed(seed), ..options() };
         let mut session = Session::open(&target, &load, &options).unwrap();
         let seen = session.run(&requests(3_000)).unwrap();
-        assert_eq!(seen.connects, 3, "a failed call leaves its connection as it is");
+        // The first of three connections was opened before.
+        assert_eq!(seen.connects, 2, "a failed call leaves its connection as it is");
         assert_eq!(seen.window.payload_bytes % MESSAGE.len() as u64, 0);
         drop(session);
         assert_equal(&seen, &tally, seed);
