@@ -35,6 +35,7 @@ pub(crate) fn load_json(load: &Load) -> Value {
         "tls_resumption": load.tls_resumption,
         "kinds": load.kinds,
         "events": load.events,
+        "method": load.method,
     })
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn load(load: &Load, offers: &[(Offer, Option<f64>)]) -> String {
     if load.events {
         words.push("events counted".to_owned());
     }
-    words.extend(exchange(load.exchange));
+    words.extend(exchange(load));
     if load.threads > 1 {
         words.push(plural(u64::from(load.threads), "client thread"));
     }
@@ -92,9 +92,13 @@ pub(crate) fn load(load: &Load, offers: &[(Offer, Option<f64>)]) -> String {
     words.join(", ")
 }
 
-fn exchange(exchange: Exchange) -> Option<String> {
-    match exchange {
+fn exchange(load: &Load) -> Option<String> {
+    match load.exchange {
         Exchange::Http => None,
+        Exchange::Grpc => Some(match &load.method {
+            Some(method) => format!("gRPC {method}"),
+            None => "gRPC".to_owned(),
+        }),
         Exchange::Oneshot => Some("one answer per connection".to_owned()),
         Exchange::Echo { bytes } => Some(format!("echo of {}", text::size(bytes as f64))),
         Exchange::Bulk { bytes } => {
@@ -368,6 +372,7 @@ mod tests {
             kinds: Vec::new(),
             events: false,
             status: Some(200),
+            method: None,
         };
         assert_eq!(
             load(&all, &[(Offer::Open, Some(20_000.0))]),
@@ -381,6 +386,12 @@ mod tests {
             "16 requests at once, on connections of HTTP/1.1 or streams of HTTP/2, closed loop"
         );
         let both = [(Offer::Closed, None), (Offer::Open, Some(918.0))];
+        let method = Some("a.B/C".to_owned());
+        let calls = Load { exchange: Exchange::Grpc, method, http2: true, ..plain.clone() };
+        assert_eq!(
+            load(&calls, &[(Offer::Closed, None)]),
+            "1 connection, HTTP/2, gRPC a.B/C, closed loop"
+        );
         let bulk = Load { exchange: Exchange::Bulk { bytes: 65_536 }, ..plain };
         assert_eq!(
             load(&bulk, &both),

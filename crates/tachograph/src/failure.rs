@@ -58,6 +58,7 @@ from_errors!(
     far::reach::HostError,
     far::reach::OptionsError,
     far::reach::ReachError,
+    grpc::GrpcError,
     spec::SpecError,
     spec::TargetError,
     stage::StageError,

@@ -171,15 +171,21 @@ pub struct Load {
     /// Whether events in responses are counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub events: bool,
+    /// The method that is called by gRPC, as `package.Service/Method`; `None` if there is none, or the
+    /// kinds of request have their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
 }
 
 /// What one exchange is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Exchange {
-    /// An HTTP/1.1 request and its response.
+    /// A request over HTTP and its response.
     #[default]
     Http,
+    /// A unary call by gRPC.
+    Grpc,
     /// Connect, receive a response, close.
     Oneshot,
     /// Messages echoed on a persistent connection.

@@ -42,6 +42,7 @@ pub(crate) fn shared_load(load: &spec::Load) -> record::Load {
         threads: load.threads,
         new_connection: load.new_connection,
         exchange: match &load.exchange {
+            spec::Exchange::Http(_) if load.grpc.is_some() => record::Exchange::Grpc,
             spec::Exchange::Http(_) => record::Exchange::Http,
             spec::Exchange::Oneshot => record::Exchange::Oneshot,
             spec::Exchange::Echo { size } => record::Exchange::Echo { bytes: size.0 },
@@ -62,6 +63,7 @@ pub(crate) fn shared_load(load: &spec::Load) -> record::Load {
         status: load.expect.status,
         kinds: load.kinds.iter().map(recorded_kind).collect(),
         events: load.events,
+        method: load.grpc.as_ref().and_then(|calls| calls.method.clone()),
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use base::{Nanos, Seed};
 use drive::{LearnedResponse, LoopStart, Window};
 use record::Offer;
-use spec::{Endpoint, Exchange, HttpVersion, Mode, Part, Target, Variant};
+use spec::{Endpoint, Exchange, HttpVersion, Load, Mode, Part, Target, Variant};
 
 use crate::error::{ErrorPage, StartError};
 use crate::lead_in::slice_of;
@@ -37,6 +37,8 @@ const LONG_SHARE: f64 = 0.02;
 pub(crate) struct VariantCalibration {
     pub(crate) variant: usize,
     pub(crate) learned: Option<LearnedResponse>,
+    /// The load with messages that were encoded as the server describes them, if they were.
+    pub(crate) encoded: Option<Load>,
     /// Verified responses per second in the closed loop; see [`capacity`].
     pub(crate) capacity_per_s: f64,
     /// Whether most requests failed: then the capacity says nothing about how long they take.
@@ -244,10 +246,12 @@ fn calibrate_start(
     }
     running.check_alive()?;
     let learned = running.settle(Offer::Calibration)?;
+    let encoded = running.encoded.take();
     let ended = running.end();
     Ok(VariantCalibration {
         variant: index,
         learned,
+        encoded,
         capacity_per_s: seen.capacity_per_s,
         is_failing,
         long_service_time: seen.long_service_time,

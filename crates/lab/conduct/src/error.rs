@@ -1,6 +1,7 @@
 //! Errors that end a run, and those that end a start.
 
 use drive::DriveError;
+use grpc::GrpcError;
 use stage::StageError;
 
 /// Why a run failed.
@@ -18,6 +19,9 @@ pub enum ConductError {
     /// The target responds with an unexpected error status, so there is nothing to measure.
     #[error(transparent)]
     ErrorPage(#[from] ErrorPage),
+    /// Calls by gRPC cannot be made.
+    #[error(transparent)]
+    Grpc(#[from] GrpcError),
     /// Another machine failed.
     #[error(transparent)]
     Far(#[from] far::FarError),
@@ -32,6 +36,7 @@ impl From<StartError> for ConductError {
             StartError::Stage(error) => ConductError::Stage(error),
             StartError::Drive(error) => ConductError::Drive(error),
             StartError::Far(error) => ConductError::Far(error),
+            StartError::Grpc(error) => ConductError::Grpc(error),
             StartError::Unfit(why) => ConductError::Host(why),
         }
     }
@@ -46,6 +51,8 @@ pub(crate) enum StartError {
     Drive(#[from] DriveError),
     #[error(transparent)]
     Far(#[from] far::FarError),
+    #[error(transparent)]
+    Grpc(#[from] GrpcError),
     #[error("{0}")]
     Unfit(String),
 }
@@ -56,7 +63,7 @@ impl StartError {
         match self {
             StartError::Stage(error) => error.is_address_in_use(),
             StartError::Far(error) => error.is_address_in_use(),
-            StartError::Drive(_) | StartError::Unfit(_) => false,
+            StartError::Drive(_) | StartError::Grpc(_) | StartError::Unfit(_) => false,
         }
     }
 }
@@ -80,7 +87,12 @@ impl ErrorPage {
             let status = refuses(&load.expect, learned.status)?;
             return Some(ErrorPage { kind: None, status });
         }
-        load.kinds.iter().zip(&learned.kinds).find_map(|(kind, learned)| {
+        // Of a single kind, it is what was learned of all.
+        let learned = match learned.kinds.as_slice() {
+            [] => std::slice::from_ref(learned),
+            kinds => kinds,
+        };
+        load.kinds.iter().zip(learned).find_map(|(kind, learned)| {
             let status = refuses(&kind.expect, learned.status)?;
             Some(ErrorPage { kind: Some(kind.name.clone()), status })
         })

@@ -27,6 +27,7 @@ mod pace;
 mod part;
 mod profilers;
 mod recording;
+mod reflect;
 mod reread;
 mod run;
 mod running_variant;

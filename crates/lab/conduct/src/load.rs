@@ -26,6 +26,7 @@ use stats::Sureness;
 use crate::analyse;
 use crate::error::{ConductError, ErrorPage};
 use crate::machine_activity::activity;
+use crate::reflect;
 use crate::server_count::{Counter, FinalCount};
 use crate::servers::servers_at;
 use crate::trial_sum::{Cost, TrialSum, empty};
@@ -116,18 +117,22 @@ pub fn load(
     recorder: &mut dyn RunRecorder,
     watcher: &mut dyn Watcher,
 ) -> Result<LoadResult, ConductError> {
+    let drive_options = drive::Options {
+        cpus: options.cpus.clone(),
+        seed: options.seed,
+        step: STEP,
+        stop: options.stop.clone(),
+        among: None,
+    };
+    let open = |load: &Load| Session::open(&plan.target, load, &drive_options);
+    let origin = format!("the server at {}", base::redact(&plan.target.to_string()));
+    let encoded = reflect::encoded(&plan.load, &origin, &mut |load| {
+        let mut session = open(load)?;
+        let learned = session.learn().map_err(ConductError::from);
+        reflect::reply(learned, &session.close(), &origin)
+    })?;
     let counter = plan.served_by.as_ref().map(Counter::external).transpose()?;
-    let mut session = Session::open(
-        &plan.target,
-        &plan.load,
-        &drive::Options {
-            cpus: options.cpus.clone(),
-            seed: options.seed,
-            step: STEP,
-            stop: options.stop.clone(),
-            among: None,
-        },
-    )?;
+    let mut session = open(encoded.as_ref().unwrap_or(&plan.load))?;
     session.watch(Arc::clone(&options.live));
     let profiled = plan.why.then(|| profiled(plan.target.endpoint(), &options.cpus));
     let mut loading = LoadInProgress {

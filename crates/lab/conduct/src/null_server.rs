@@ -50,6 +50,7 @@ pub(crate) fn null_variant(
         ..like.clone()
     };
     variant.load.expect = spec::Expect::default();
+    variant.load.grpc = None;
     let resumption = like.load.tls.resumption;
     if mode != "http" {
         variant.load.http = HttpVersion::Http1;

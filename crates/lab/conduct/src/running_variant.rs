@@ -12,7 +12,7 @@ use host::{Identity, Meter, Reading};
 use ledger::{Counts, Ledger};
 use profile::ProfileStep;
 use record::{Disruption, Life, Offer, Trial};
-use spec::{Action, EngineChoice, Target, TlsOptions, Variant};
+use spec::{Action, EngineChoice, Load, Target, TlsOptions, Variant};
 use stage::{Draws, Stage, StartOptions, server_count};
 
 use crate::acting::{Actor, attribute};
@@ -20,6 +20,7 @@ use crate::error::StartError;
 use crate::machine_activity::activity;
 use crate::machines::{Machines, NearMachine, Site};
 use crate::profilers::{Profilers, SampledStack};
+use crate::reflect;
 use crate::server_count::{Counter, FinalCount};
 use crate::trial_sum::{Cost, TrialSum, difference};
 use crate::wherever::{ClientSession, Stack};
@@ -79,6 +80,8 @@ impl StartSeeds {
 pub(crate) struct RunningVariant {
     pub(crate) variant: usize,
     pub(crate) learned: Option<LearnedResponse>,
+    /// The load with messages that were encoded as the server describes them, if they were.
+    pub(crate) encoded: Option<Load>,
     pub(crate) trial_sums: Vec<TrialSum>,
     stack: Stack,
     site: Site,
@@ -144,13 +147,8 @@ impl RunningVariant {
                 other => break other?,
             }
         };
-        let counter = Counter::of(variant, &stack)?;
         let target = Target::parse(&stack.expand(&variant.target)?)
             .map_err(|error| StartError::Unfit(error.to_string()))?;
-        let profiled = match around.profilers {
-            Some(profilers) => profilers.watch(index, variant, &stack, target.endpoint())?,
-            None => None,
-        };
         let options = drive::Options {
             cpus: site.client_cpus.first().cloned().unwrap_or_default(),
             seed: seeds.draws.derive("arrivals", 0),
@@ -158,13 +156,23 @@ impl RunningVariant {
             stop: around.stop.clone(),
             among: None,
         };
-        let mut load = with_one_engine(&variant.load);
-        let TlsOptions { cacert, cert, key, .. } = &mut load.tls;
-        for path in [cacert, cert, key].into_iter().flatten() {
-            *path = stack.expand(&path.to_string_lossy())?.into();
-        }
-        let opened = ClientSession::open(&site, &target, &load, &options);
-        let mut session = opened.map_err(|error| stack.unreached(error))?;
+        let open = |load: &Load| {
+            let load = load_here(load, &stack)?;
+            let opened = ClientSession::open(&site, &target, &load, &options);
+            opened.map_err(|error| stack.unreached(error))
+        };
+        let origin = format!("the server of {}", variant.name);
+        let encoded = reflect::encoded(&variant.load, &origin, &mut |load| {
+            let mut session = open(load)?;
+            let learned = session.learn();
+            reflect::reply(learned, &session.close(), &origin)
+        })?;
+        let counter = Counter::of(variant, &stack)?;
+        let profiled = match around.profilers {
+            Some(profilers) => profilers.watch(index, variant, &stack, target.endpoint())?,
+            None => None,
+        };
+        let mut session = open(encoded.as_ref().unwrap_or(&variant.load))?;
         let mut warm = TrialSum::new(Offer::WarmUp, None, around.step);
         let (started, probing) = (base::timestamp_now(), Instant::now());
         let learned = match variant.load.exchange {
@@ -184,6 +192,7 @@ impl RunningVariant {
             memory_read: Instant::now() - MEMORY_EVERY,
             variant: index,
             learned,
+            encoded,
             trial_sums: vec![warm],
             stack,
             site,
@@ -621,14 +630,24 @@ impl VariantResult {
     }
 }
 
+/// The load of a running stack, whose variables its files of TLS may name.
+fn load_here(load: &Load, stack: &Stack) -> Result<Load, StartError> {
+    let mut load = with_one_engine(load);
+    let TlsOptions { cacert, cert, key, .. } = &mut load.tls;
+    for path in [cacert, cert, key].into_iter().flatten() {
+        *path = stack.expand(&path.to_string_lossy())?.into();
+    }
+    Ok(load)
+}
+
 /// The load with one engine for all variants unless the user chooses another: `auto` could choose
 /// different ones for TCP and Unix sockets, and the comparison would include that difference.
-fn with_one_engine(load: &spec::Load) -> spec::Load {
+fn with_one_engine(load: &Load) -> Load {
     let engine = match load.engine {
         EngineChoice::Auto => EngineChoice::Epoll,
         named => named,
     };
-    spec::Load { engine, ..load.clone() }
+    Load { engine, ..load.clone() }
 }
 
 #[cfg(test)]

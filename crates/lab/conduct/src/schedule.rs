@@ -156,8 +156,13 @@ pub(crate) fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec
         plan.schedule.slice = settled_slice(&plan, calibration);
     }
     for calibrated in &calibration.variants {
-        let Some(learned) = &calibrated.learned else { continue };
-        expect_learned(&mut plan.variants[calibrated.variant].load, learned);
+        let load = &mut plan.variants[calibrated.variant].load;
+        if let Some(encoded) = &calibrated.encoded {
+            load.clone_from(encoded);
+        }
+        if let Some(learned) = &calibrated.learned {
+            expect_learned(load, learned);
+        }
     }
     plan
 }
@@ -167,7 +172,12 @@ pub(crate) fn expect_learned(load: &mut spec::Load, learned: &LearnedResponse) {
     if load.kinds.is_empty() {
         remember(&mut load.expect, learned);
     }
-    for (kind, learned) in load.kinds.iter_mut().zip(&learned.kinds) {
+    // Of a single kind, it is what was learned of all.
+    let of_kinds = match learned.kinds.as_slice() {
+        [] => std::slice::from_ref(learned),
+        kinds => kinds,
+    };
+    for (kind, learned) in load.kinds.iter_mut().zip(of_kinds) {
         remember(&mut kind.expect, learned);
     }
 }

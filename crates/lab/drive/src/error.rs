@@ -2,7 +2,7 @@
 
 use base::Nanos;
 use netio::{Failure, Http2Failure, MAX_PATH_BYTES, TlsFailure};
-use spec::{Endpoint, EngineChoice, Exchange, Load, Target};
+use spec::{CallBodies, Endpoint, EngineChoice, Exchange, HttpVersion, Load, Target};
 
 use crate::Fault;
 
@@ -58,7 +58,7 @@ pub(crate) fn unreachable(target: &Target, failure: Failure, timeout: Nanos) -> 
         Failure::WrongSocketType => "the file at that path is not a socket of this type".to_owned(),
         Failure::Tls(failure) => no_tls(target, failure),
         Failure::Http2(Http2Failure::NotHttp2) => {
-            "it does not speak HTTP/2 on this port; leave out --http2-prior-knowledge".to_owned()
+            "it does not speak HTTP/2 on this port, which --http2 and --grpc need".to_owned()
         }
         other => other.kind(),
     };
@@ -90,7 +90,9 @@ fn no_tls(target: &Target, failure: TlsFailure) -> String {
         TlsFailure::NothingInCommon => {
             "it accepts neither TLS 1.3 nor TLS 1.2 with a cipher that is still safe".to_owned()
         }
-        TlsFailure::OtherProtocol => "it does not speak HTTP/2 here; leave out --http2".to_owned(),
+        TlsFailure::OtherProtocol => {
+            "it does not speak HTTP/2 here, which --http2 and --grpc need".to_owned()
+        }
         // RFC 8446, 6: handshake_failure, bad_certificate to unknown_ca, certificate_required.
         TlsFailure::Alert(alert @ (40 | 42..=48 | 116)) => format!(
             "it refuses this client (TLS alert {alert}); if it asks for a certificate, use --cert \
@@ -156,6 +158,15 @@ pub(crate) fn no_answer(target: &Target, fault: Fault, timeout: Nanos) -> DriveE
     DriveError::Unreachable(format!("no usable answer from {}: {why}", shown(target)))
 }
 
+/// The error for calls that all fail, where one is needed to compare others with.
+pub(crate) fn no_success(target: &Target) -> DriveError {
+    DriveError::Unfit(format!(
+        "all of the first calls to {} failed, so there is no response to compare others with; leave \
+         out --check",
+        shown(target)
+    ))
+}
+
 /// The limit on requests in progress: each needs some hundred bytes.
 const IN_PROGRESS_MAX: u32 = 1_000_000;
 
@@ -170,6 +181,10 @@ pub(crate) fn check_fit(target: &Target, load: &Load) -> Result<(), DriveError> 
         }
         _ if load.threads == 0 => "at least one thread is required",
         _ if load.timeout == Nanos::ZERO => "a timeout of zero would fail every request",
+        _ if load.grpc.as_ref().is_some_and(|calls| calls.bodies == CallBodies::Json) => {
+            "its messages are not encoded yet"
+        }
+        _ if load.grpc.is_some() && load.http != HttpVersion::Http2 => "gRPC needs HTTP/2",
         (Exchange::Http(_), Target::Raw(endpoint)) if !matches!(endpoint, Endpoint::Udp { .. }) => {
             "HTTP needs a target that begins with http://; for raw bytes choose --exchange oneshot, echo or bulk"
         }

@@ -33,6 +33,8 @@ pub enum Fault {
     SurplusBytes,
     /// The server switched protocols without a request to do so.
     UnexpectedUpgrade,
+    /// A call by gRPC was not answered by a message and success.
+    Grpc(GrpcFault),
     /// A failure reported by the kernel.
     Net(Failure),
 }
@@ -43,6 +45,7 @@ impl Fault {
         match self {
             Fault::Status(status) => return format!("status {status}"),
             Fault::Net(failure) => return failure.kind(),
+            Fault::Grpc(fault) => return fault.kind(),
             Fault::BodyDiffers => "body differs",
             Fault::LengthDiffers => "length differs",
             Fault::Timeout => "timeout",
@@ -56,6 +59,64 @@ impl Fault {
             Fault::BadChunk => "bad chunk",
             Fault::SurplusBytes => "bytes after the response",
             Fault::UnexpectedUpgrade => "unexpected upgrade",
+        }
+        .to_owned()
+    }
+}
+
+/// What is wrong with the response to a call ("gRPC over HTTP2", Responses).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GrpcFault {
+    /// The call ended with this status, which is not 0.
+    Status(u32),
+    /// There is no status, or it is not a number.
+    NoStatus,
+    /// The content is not that of gRPC.
+    NotGrpc,
+    /// There is a status of 0 and no message.
+    NoMessage,
+    /// There is more than one message.
+    SeveralMessages,
+    /// The message is compressed, although the client accepts none that are.
+    Compressed,
+    /// The message is shorter than its prefix says, or the prefix is cut off.
+    CutOff,
+}
+
+/// Names of the statuses, in the order of their codes ("Status codes and their use in gRPC").
+const STATUSES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+impl GrpcFault {
+    fn kind(self) -> String {
+        match self {
+            GrpcFault::Status(code) => match STATUSES.get(code as usize) {
+                Some(name) => return format!("{name} ({code})"),
+                None => return format!("grpc-status {code}"),
+            },
+            GrpcFault::NoStatus => "no grpc-status",
+            GrpcFault::NotGrpc => "not gRPC",
+            GrpcFault::NoMessage => "no message",
+            GrpcFault::SeveralMessages => "more than one message",
+            GrpcFault::Compressed => "compressed message",
+            GrpcFault::CutOff => "incomplete message",
         }
         .to_owned()
     }

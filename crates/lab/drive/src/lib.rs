@@ -12,6 +12,7 @@ mod deck;
 mod error;
 mod events;
 mod fault;
+mod grpc;
 mod histogram;
 pub mod http;
 mod kinds;
@@ -33,7 +34,7 @@ mod worker;
 
 pub use choice::EngineKind;
 pub use error::DriveError;
-pub use fault::Fault;
+pub use fault::{Fault, GrpcFault};
 pub use histogram::{Histogram, SparseHistogram};
 pub use kinds::KindCounts;
 pub use link::{RoundTrip, bytes_per_s};

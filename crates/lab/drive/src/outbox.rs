@@ -27,7 +27,9 @@ impl Outbox {
         let asks_to_close = load.new_connection && !load.linger_zero;
         match (&load.exchange, target) {
             (Exchange::Http(request), Target::Http { authority, path, tls, .. }) => {
-                let mut requests = vec![(request, path.as_str())];
+                let called = load.grpc.as_ref().and_then(|calls| calls.method.as_deref());
+                let called = called.map(|method| format!("/{method}"));
+                let mut requests = vec![(request, called.as_deref().unwrap_or(path))];
                 let mut choices = Choices::single(request.method == "HEAD");
                 if !load.kinds.is_empty() {
                     (requests, choices) = distinct(load);

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use netio::{Address, Messages};
+use netio::{Address, GrpcFields, Messages};
 use spec::{Check as Level, Exchange, Expect, HttpVersion, Load};
 
 use crate::Fault;
 use crate::deck::Card;
 use crate::events::EventReader;
+use crate::grpc::UnaryReader;
 use crate::http::{Flow, ResponseReader, Sink};
 use crate::observe::LearnedResponse;
 
@@ -19,6 +20,8 @@ pub(crate) enum ResponseEnd {
     Http(ResponseReader),
     /// By HTTP/2, whose engine reports it.
     Framed,
+    /// By HTTP/2, and it answers a call by gRPC.
+    Unary(UnaryReader),
     /// By the server closing the connection.
     UntilClose,
     /// After this many bytes.
@@ -38,6 +41,7 @@ pub(crate) enum ResponseEnd {
 impl ResponseEnd {
     pub(crate) fn new(load: &Load, address: &Address, kinds: usize) -> ResponseEnd {
         match &load.exchange {
+            Exchange::Http(_) if load.grpc.is_some() => ResponseEnd::Unary(UnaryReader::default()),
             Exchange::Http(_) if load.http == HttpVersion::Http2 => ResponseEnd::Framed,
             Exchange::Http(_) => ResponseEnd::Http(ResponseReader::of_kinds(kinds)),
             Exchange::Oneshot => ResponseEnd::UntilClose,
@@ -53,6 +57,7 @@ impl ResponseEnd {
         match *self {
             ResponseEnd::Http(ref reader) => ResponseEnd::Http(reader.another()),
             ResponseEnd::Framed => ResponseEnd::Framed,
+            ResponseEnd::Unary(_) => ResponseEnd::Unary(UnaryReader::default()),
             ResponseEnd::UntilClose => ResponseEnd::UntilClose,
             ResponseEnd::Sized { size } => ResponseEnd::Sized { size },
             ResponseEnd::Message => ResponseEnd::Message,
@@ -68,8 +73,25 @@ impl ResponseEnd {
 
     /// A request has been sent.
     pub(crate) fn begin(&mut self, card: Card) {
-        if let ResponseEnd::Http(reader) = self {
-            reader.begin_kind(card.kind as usize, card.to_head);
+        match self {
+            ResponseEnd::Http(reader) => reader.begin_kind(card.kind as usize, card.to_head),
+            ResponseEnd::Unary(reader) => *reader = UnaryReader::default(),
+            _ => {}
+        }
+    }
+
+    /// Headers or trailers say something about a call.
+    pub(crate) fn called(&mut self, fields: GrpcFields) {
+        if let ResponseEnd::Unary(reader) = self {
+            reader.note(fields);
+        }
+    }
+
+    /// What is wrong with a complete response, whatever was expected.
+    pub(crate) fn verdict(&self, seen: &ReceivedResponse) -> Result<(), Fault> {
+        match self {
+            ResponseEnd::Unary(reader) => reader.verdict(seen.status),
+            _ => Ok(()),
         }
     }
 
@@ -85,6 +107,10 @@ impl ResponseEnd {
         const KEPT: Flow = Flow::Done { keep_alive: true };
         match self {
             ResponseEnd::Http(reader) => reader.push(bytes, check),
+            ResponseEnd::Unary(reader) => {
+                reader.push(bytes, |message| check.body(message));
+                Ok(Flow::More)
+            }
             ResponseEnd::UntilClose | ResponseEnd::Framed => {
                 check.body(bytes);
                 Ok(Flow::More)

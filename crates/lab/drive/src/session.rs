@@ -63,6 +63,9 @@ const TIMEOUT_MAX: Nanos = Nanos::from_secs(86_400 * 365);
 /// Limit on a body that a probe learns byte by byte.
 const LEARN_MAX_BYTES: usize = 512 << 20;
 
+/// Requests of each kind from which the response is learned.
+const PROBES: usize = 3;
+
 /// A body that differs in more than this share of the responses varies; one that differs less often
 /// is wrong when it does.
 pub const DEVIATING_SHARE: f64 = 0.01;
@@ -194,26 +197,36 @@ impl Session {
     }
 
     fn learn_kind(&mut self, kind: usize) -> Result<LearnedResponse, DriveError> {
-        let (first, length) = self.probe(kind, LEARN_MAX_BYTES)?;
-        let mut learned = LearnedResponse { status: first.status, ..LearnedResponse::default() };
-        let mut same_length = true;
-        self.keeps_open = first.keeps_open || kind > 0 && self.keeps_open;
-        for _ in 0..2 {
+        let (mut learned, mut same_length) = (LearnedResponse::default(), true);
+        let mut first: Option<Probe> = None;
+        for turn in 0..PROBES {
+            // Keep no more than the first body can be compared with.
+            let first_body = first.as_ref().map(|first| first.body.as_ref().map_or(0, Vec::len));
+            let next = self.probe(kind, first_body.unwrap_or(LEARN_MAX_BYTES))?;
+            self.keeps_open = next.keeps_open || kind + turn > 0 && self.keeps_open;
+            learned.status = learned.status.or(next.status);
             // From the second probe on, another status is a failure.
             self.expected[kind].learn(&learned);
-            // Keep no more than the first body can be compared with.
-            let keep_max = first.body.as_ref().map_or(0, Vec::len);
-            let (next, next_length) = self.probe(kind, keep_max)?;
-            learned.status = learned.status.or(next.status);
-            same_length &= next_length == length;
-            self.keeps_open |= next.keeps_open;
-            learned.varies |=
-                next_length != length || first.body.is_some() && next.body != first.body;
+            match &first {
+                _ if next.is_failed_call => {}
+                None => first = Some(next),
+                Some(first) => {
+                    same_length &= next.length == first.length;
+                    learned.varies |= next.length != first.length
+                        || first.body.is_some() && next.body != first.body;
+                }
+            }
         }
         // The first body is what later ones are compared with if the load demands that.
         let check = self.expect(kind).check;
         let compares = |level, agreed| check.map_or(agreed, |check| check >= level);
-        learned.length = Some(length).filter(|_| compares(Check::Length, same_length));
+        let Some(first) = first else {
+            return match check {
+                Some(Check::Length | Check::Body) => Err(error::no_success(&self.target)),
+                _ => Ok(learned),
+            };
+        };
+        learned.length = Some(first.length).filter(|_| compares(Check::Length, same_length));
         learned.body = first.body.filter(|_| compares(Check::Body, !learned.varies));
         self.expected[kind].learn(&learned);
         Ok(learned)
@@ -383,8 +396,8 @@ impl Session {
     }
 
     /// One request of a kind on the first connection: the response, with its body if that has at most
-    /// `keep_max` bytes, and the length of the body.
-    fn probe(&mut self, kind: usize, keep_max: usize) -> Result<(Probe, u64), DriveError> {
+    /// `keep_max` bytes.
+    fn probe(&mut self, kind: usize, keep_max: usize) -> Result<Probe, DriveError> {
         let results = self.slice(&one_request(), 1, None, Some(kind), Some(keep_max))?;
         let mut probed = Err(DriveError::Unfit("a probe was not answered".to_owned()));
         for result in results {
@@ -396,8 +409,13 @@ impl Session {
                 None if result.observation.counts.completed == 0 => Err(DriveError::Stopped),
                 _ => {
                     let status = (result.seen.status > 0).then_some(result.seen.status);
-                    let probe = Probe { status, body: result.kept, keeps_open: result.stays_open };
-                    Ok((probe, result.seen.bytes))
+                    Ok(Probe {
+                        status,
+                        body: result.kept,
+                        length: result.seen.bytes,
+                        keeps_open: result.stays_open,
+                        is_failed_call: matches!(result.fault, Some(Fault::Grpc(_))),
+                    })
                 }
             };
         }
@@ -524,13 +542,18 @@ struct Probe {
     status: Option<u16>,
     /// The body, unless it was too long to keep.
     body: Option<Vec<u8>>,
+    /// The length of the body.
+    length: u64,
     /// Whether the server kept the connection open.
     keeps_open: bool,
+    /// Whether it answered a call by a failure, which shows nothing about other answers.
+    is_failed_call: bool,
 }
 
 /// Whether a fault is about a complete response.
 fn is_verdict(fault: Fault) -> bool {
-    matches!(fault, Fault::Status(_) | Fault::BodyDiffers | Fault::LengthDiffers)
+    use Fault::{BodyDiffers, Grpc, LengthDiffers, Status};
+    matches!(fault, Status(_) | BodyDiffers | LengthDiffers | Grpc(_))
 }
 
 fn one_request() -> Slice {

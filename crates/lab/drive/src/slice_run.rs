@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use base::{Nanos, monotonic_now};
-use netio::{Connect, Ending, Failure, Handler, Handshake, TlsFailure, Wire};
+use netio::{Connect, Ending, Failure, GrpcFields, Handler, Handshake, TlsFailure, Wire};
 
 use crate::Fault;
 use crate::conn::{Conn, Link, OutstandingRequest};
@@ -498,7 +498,9 @@ impl<'a> SliceRun<'a> {
     fn answered(&mut self, wire: &mut dyn Wire, slot: usize, keep_alive: bool, closing: bool) {
         let at = now();
         let conn = &self.conns[slot];
-        let verdict = conn.seen.verdict(&self.setup.expected[conn.card.kind as usize]);
+        let expected = &self.setup.expected[conn.card.kind as usize];
+        let sound = conn.answer.verdict(&conn.seen);
+        let verdict = sound.and_then(|()| conn.seen.verdict(expected));
         self.end_request(slot, verdict, at);
         let conn = &mut self.conns[slot];
         if !keep_alive || self.setup.one_request {
@@ -607,6 +609,10 @@ impl Handler for SliceRun<'_> {
     fn responded(&mut self, _wire: &mut dyn Wire, slot: usize, status: u16) {
         self.conns[slot].seen.status = status;
         self.note_arrival(slot);
+    }
+
+    fn called(&mut self, slot: usize, fields: GrpcFields) {
+        self.conns[slot].answer.called(fields);
     }
 
     fn completed(&mut self, wire: &mut dyn Wire, slot: usize, keeps: bool) {

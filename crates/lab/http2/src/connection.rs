@@ -71,10 +71,17 @@ pub(crate) struct Connection {
     /// How the next request is encoded.
     encoding: Encoding,
     decoder: Decoder,
-    /// The last block of headers, if the same bytes mean the same again, and its meaning.
-    last: (Vec<u8>, ResponseHead),
+    /// The last block of headers and the last one of trailers, if the same bytes mean the same again.
+    last: [KnownBlock; 2],
     /// Received bytes for which the server has not got room yet.
     consumed: u32,
+}
+
+/// A block of headers, and its meaning.
+#[derive(Debug, Default)]
+struct KnownBlock {
+    bytes: Vec<u8>,
+    head: ResponseHead,
 }
 
 /// How requests are encoded on a connection.
@@ -113,7 +120,7 @@ impl Default for Connection {
             stream_window: WINDOW,
             encoding: Encoding::First,
             decoder: Decoder::default(),
-            last: (Vec::new(), ResponseHead::default()),
+            last: Default::default(),
             consumed: 0,
         }
     }
@@ -190,17 +197,25 @@ impl Connection {
         stream
     }
 
-    /// What a block of headers says.
-    pub(crate) fn decode(&mut self, block: &[u8]) -> Result<ResponseHead, HpackError> {
-        if self.last.0 == block && !block.is_empty() {
-            return Ok(self.last.1);
+    /// What a block of headers or trailers says.
+    pub(crate) fn decode(
+        &mut self,
+        block: &[u8],
+        is_trailers: bool,
+    ) -> Result<ResponseHead, HpackError> {
+        let last = &mut self.last[usize::from(is_trailers)];
+        if last.bytes == block && !block.is_empty() {
+            return Ok(last.head);
         }
         let mut head = ResponseHead::default();
         let repeats = self.decoder.decode(block, &mut |name, value| head.add(name, value))?;
-        self.last.0.clear();
+        last.bytes.clear();
         if repeats {
-            self.last.0.extend_from_slice(block);
-            self.last.1 = head;
+            last.bytes.extend_from_slice(block);
+            last.head = head;
+        } else {
+            // The same bytes may mean something else now.
+            self.last.iter_mut().for_each(|last| last.bytes.clear());
         }
         Ok(head)
     }

@@ -1,5 +1,7 @@
 //! What the headers of a response say, and which ones it must not have.
 
+use netio::GrpcFields;
+
 /// Headers that belong to a connection (RFC 9113, 8.2.2).
 const OF_CONNECTIONS: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
@@ -12,6 +14,8 @@ pub(crate) struct ResponseHead {
     pub(crate) length: Option<u64>,
     /// Whether it breaks a rule, so that there is no response on its stream (RFC 9113, 8.1.1).
     pub(crate) is_malformed: bool,
+    /// What they say about a call.
+    pub(crate) grpc: GrpcFields,
     /// Whether a header that describes the content has come, after which none of the protocol may.
     has_regular: bool,
 }
@@ -24,6 +28,13 @@ impl ResponseHead {
             b"content-length" => self.length(value),
             _ => is_name(name) && !OF_CONNECTIONS.contains(&name),
         };
+        match name {
+            b"content-type" => self.grpc.is_grpc = is_grpc(value),
+            b"grpc-status" => {
+                self.grpc.status = number(value).and_then(|status| u32::try_from(status).ok());
+            }
+            _ => {}
+        }
         self.has_regular |= !name.starts_with(b":");
         self.is_malformed |= !is_sound || !is_value(value);
     }
@@ -41,6 +52,12 @@ impl ResponseHead {
         self.length = number(value);
         self.length.is_some() && (before.is_none() || before == self.length)
     }
+}
+
+/// `application/grpc`, alone or followed by the encoding of messages or by parameters.
+fn is_grpc(value: &[u8]) -> bool {
+    let rest = value.strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
 /// A number of nothing but digits.
@@ -83,6 +100,24 @@ mod tests {
         assert_eq!((read.status, read.length, read.is_malformed), (200, Some(12), false));
         let read = head("x-checksum=\u{ff}");
         assert_eq!((read.status, read.length, read.is_malformed), (0, None, false));
+    }
+
+    #[test]
+    fn what_a_head_says_about_a_call() {
+        for (fields, is_grpc, status) in [
+            (":status=200;content-type=application/grpc", true, None),
+            (":status=200;content-type=application/grpc+proto;grpc-status=5", true, Some(5)),
+            (":status=200;content-type=application/grpc-web", false, None),
+            (":status=200;content-type=text/html", false, None),
+            ("grpc-status=0;grpc-message=", false, Some(0)),
+            ("grpc-status=", false, None),
+            ("grpc-status=-1", false, None),
+            ("grpc-status=99999999999", false, None),
+        ] {
+            let head = head(fields);
+            assert_eq!(head.grpc, GrpcFields { is_grpc, status }, "{fields}");
+            assert!(!head.is_malformed, "{fields}");
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The frames of connections, as events of their streams.
 
-use netio::{Connect, Ending, Failure, Handler, Handshake, Http2Failure, TlsFailure, Wire};
+use netio::{
+    Connect, Ending, Failure, GrpcFields, Handler, Handshake, Http2Failure, TlsFailure, Wire,
+};
 
 use crate::connection::{Phase, STREAM_MAX, UnfinishedHeaders};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, WINDOW_MAX, error, flag, kind};
@@ -267,8 +269,11 @@ impl FrameRelay<'_> {
         header: FrameHeader,
         block: &[u8],
     ) -> Result<(), ProtocolError> {
-        let head = self.layer.connections[c].decode(block).map_err(|_| ProtocolError)?;
-        let Some(slot) = self.layer.slot_of(c, header.stream) else {
+        let slot = self.layer.slot_of(c, header.stream);
+        let is_trailers = slot.is_some_and(|slot| self.layer.slots[slot].has_head);
+        let head = self.layer.connections[c].decode(block, is_trailers);
+        let head = head.map_err(|_| ProtocolError)?;
+        let Some(slot) = slot else {
             return self.answers_nothing(c, header);
         };
         let Layer { requests, slots, .. } = &mut *self.layer;
@@ -281,7 +286,7 @@ impl FrameRelay<'_> {
         }
         match (state.has_head, head.status) {
             // Trailers.
-            (true, 0) if ends => {}
+            (true, 0) if ends => self.above.called(slot, head.grpc),
             // Interim responses are not the response (RFC 9110, 15.2).
             (false, 100..=199) if !ends => return Ok(()),
             (false, 200..) => {
@@ -289,6 +294,9 @@ impl FrameRelay<'_> {
                 // Of these, the length is that of another response (RFC 9110, 8.6).
                 let is_empty = request.is_head || matches!(head.status, 204 | 304);
                 state.length = if is_empty { Some(0) } else { head.length };
+                // The status of a call stands where its stream ends.
+                let status = head.grpc.status.filter(|_| ends);
+                self.above.called(slot, GrpcFields { status, ..head.grpc });
                 let mut wire = StreamWire { below, layer: self.layer };
                 self.above.responded(&mut wire, slot, head.status);
             }

@@ -76,6 +76,15 @@ pub struct Handshake {
     pub cipher: &'static str,
 }
 
+/// What the headers or trailers of a response say about a call ("gRPC over HTTP2", Responses).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GrpcFields {
+    /// Whether the content is that of gRPC.
+    pub is_grpc: bool,
+    /// The status of the call, if it is a number.
+    pub status: Option<u32>,
+}
+
 /// Bytes moved since the engine was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -171,6 +180,11 @@ pub trait Handler {
     /// end; what it receives is then a body.
     fn responded(&mut self, wire: &mut dyn Wire, slot: usize, status: u16) {
         let _ = (wire, slot, status);
+    }
+
+    /// Its headers or trailers say something about a call by gRPC; before the event that they belong to.
+    fn called(&mut self, slot: usize, fields: GrpcFields) {
+        let _ = (slot, fields);
     }
 
     /// That response is complete. Unless it `keeps` the slot, the next request needs a new connection.

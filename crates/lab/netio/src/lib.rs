@@ -20,7 +20,9 @@ mod uring;
 
 pub use address::{Address, AddressError, MAX_PATH_BYTES};
 pub use counter::SharedCounter;
-pub use engine::{Connect, Ending, Engine, Handler, Handshake, Messages, Setup, Traffic, Wire};
+pub use engine::{
+    Connect, Ending, Engine, GrpcFields, Handler, Handshake, Messages, Setup, Traffic, Wire,
+};
 pub use epoll::{Epoll, EpollWire};
 pub use failure::{Failure, Http2Failure, TlsFailure};
 pub use listen::{Listener, bind_listener, bind_packets, hand_over_socketpair};

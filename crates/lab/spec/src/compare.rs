@@ -105,6 +105,9 @@ pub(crate) fn plan_of(args: &CompareArgs, fewest: usize, name: &str) -> Result<P
     check_tls(args, external)?;
     let names = names(args)?;
     let path = check_path(&args.path)?;
+    if args.load.grpc.is_some() && path != "/" {
+        return Err(SpecError::new("a call by gRPC has no path; leave out --path"));
+    }
     if !args.load.kinds.is_empty() && path != "/" {
         return Err(SpecError::new(
             "the requests in a file have paths of their own; leave out --path",

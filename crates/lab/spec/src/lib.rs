@@ -4,6 +4,7 @@
 //! with its position in the text. No I/O happens here.
 
 mod action;
+mod calls;
 mod capacity;
 mod capacity_aim;
 mod compare;
@@ -22,6 +23,7 @@ mod target;
 mod variables;
 
 pub use action::{Action, ActionStep, Deed, SIGNALS};
+pub use calls::{CallBodies, Calls, framed, method_name};
 pub use capacity::capacity_plan;
 pub use capacity_aim::{CapacityAim, LatencyLimit};
 pub use compare::{CompareArgs, compare_plan, replay_server};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
+use crate::calls::Calls;
 use crate::requests::{Expect, HttpRequest, RequestKind};
 
 /// What one request is and how connections are used; the same for every slice of a session.
@@ -39,6 +40,8 @@ pub struct Load {
     /// The kinds of request over HTTP, if there are several: instead of the path of the target, the
     /// request of the exchange and its expected response.
     pub kinds: Vec<RequestKind>,
+    /// What is called, if the requests are calls by gRPC.
+    pub grpc: Option<Calls>,
     /// Whether responses are streams of server-sent events, which are counted and timed.
     pub events: bool,
     /// How an `https://` target is reached.
@@ -77,6 +80,7 @@ impl Default for Load {
             exchange: Exchange::Http(HttpRequest::default()),
             expect: Expect::default(),
             kinds: Vec::new(),
+            grpc: None,
             events: false,
             tls: TlsOptions::default(),
         }

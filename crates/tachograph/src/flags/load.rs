@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use base::{Bytes, Nanos};
 use clap::Args;
+use grpc::Schema;
 use spec::{
-    Arrivals, Check, EngineChoice, Exchange, Expect, HttpRequest, HttpVersion, Load, Mode,
-    RequestDefaults, RequestKind, ServedBy, Target, TlsOptions,
+    Arrivals, CallBodies, Calls, Check, EngineChoice, Exchange, Expect, HttpRequest, HttpVersion,
+    Load, Mode, RequestDefaults, RequestFile, ServedBy, Target, TlsOptions,
 };
 
 use super::shared::{HookFlags, MachineFlags, OfferFlags, ResultFlags};
@@ -93,8 +94,19 @@ pub(crate) struct RequestFlags {
     #[arg(long, visible_alias = "http2-prior-knowledge", help_heading = "HTTP/2")]
     pub(crate) http2: bool,
     /// Requests in progress at once on each connection
-    #[arg(long, default_value_t = 1, value_name = "N", requires = "http2", value_parser = clap::value_parser!(u32).range(1..=1_000), help_heading = "HTTP/2")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000), help_heading = "HTTP/2")]
     pub(crate) streams: u32,
+    /// Call this method over HTTP/2, as package.Service/Method; --body is the message as JSON (see
+    /// docs/grpc.md)
+    #[arg(long, value_name = "METHOD", conflicts_with_all = ["request_file", "method", "exchange", "events", "expect_status"], help_heading = "gRPC")]
+    pub(crate) grpc: Option<String>,
+    /// Descriptors of the services, from protoc --include_imports --descriptor_set_out or buf build
+    /// [default: ask the server's reflection]
+    #[arg(long, value_name = "FILE", help_heading = "gRPC")]
+    pub(crate) protoset: Option<PathBuf>,
+    /// The body is an encoded message, not JSON
+    #[arg(long, requires = "grpc", conflicts_with = "protoset", help_heading = "gRPC")]
+    pub(crate) binary: bool,
     #[command(flatten)]
     pub(crate) tls: TlsFlags,
 }
@@ -271,6 +283,9 @@ impl LoadFlags {
                 "the options of HTTPS have no meaning here; write https:// in the target",
             ));
         }
+        if load.grpc.is_some() && !matches!(&target, Target::Http { path, .. } if path == "/") {
+            return Err(Failure::new("a call by gRPC has no path; leave out that of the target"));
+        }
         if !load.kinds.is_empty() && !matches!(&target, Target::Http { path, .. } if path == "/") {
             return Err(Failure::new(
                 "the requests in a file have paths of their own; leave out that of the target",
@@ -334,6 +349,9 @@ impl RequestFlags {
         if self.http2 && (raw || self.exchange.is_some_and(|kind| kind != ExchangeKind::Http)) {
             return Err(Failure::new("--http2 needs a target of HTTP, not raw bytes"));
         }
+        if self.grpc.is_some() && raw {
+            return Err(Failure::new("--grpc needs a target of HTTP, not raw bytes"));
+        }
         if self.events && (raw || self.exchange.is_some_and(|kind| kind != ExchangeKind::Http)) {
             return Err(Failure::new("--events needs a target of HTTP, not raw bytes"));
         }
@@ -359,33 +377,61 @@ impl RequestFlags {
             }
         };
         let expect = Expect {
-            status: self.expect_status,
+            status: self.grpc.as_ref().map(|_| 200).or(self.expect_status),
             body: self.expect_body.as_deref().map(text_or_file).transpose()?,
             length: self.expect_length,
             check: self.check.map(Check::from),
         };
-        Ok(Load {
+        let file = self.request_file(&exchange, &expect)?;
+        let grpc = self.calls(&file)?;
+        if self.streams > 1 && !self.http2 && grpc.is_none() {
+            return Err(Failure::new("--streams needs --http2"));
+        }
+        let is_http2 = self.http2 || grpc.is_some();
+        let load = Load {
             connections: self.connections() * self.streams,
             connections_max: self.connections_max(false),
             threads: self.threads.min(self.connections()),
-            http: if self.http2 { HttpVersion::Http2 } else { HttpVersion::Http1 },
+            http: if is_http2 { HttpVersion::Http2 } else { HttpVersion::Http1 },
             streams: self.streams,
             new_connection: self.new_connection || exchange == Exchange::Oneshot,
             engine: self.engine.into(),
             busy_poll: self.busy_poll,
             linger_zero: self.linger_zero,
             timeout: self.timeout,
-            kinds: self.kinds(&exchange, &expect)?,
+            kinds: file.kinds,
+            grpc,
             events: self.events,
             exchange,
             expect,
             tls: TlsOptions::from(&self.tls),
-        })
+        };
+        match &self.protoset {
+            None => Ok(load),
+            Some(path) => Ok(grpc::encode(&load, &schema(path)?)?),
+        }
     }
 
-    /// The kinds of request in the file, if there is one.
-    fn kinds(&self, exchange: &Exchange, expect: &Expect) -> Result<Vec<RequestKind>, Failure> {
-        let Some(path) = &self.request_file else { return Ok(Vec::new()) };
+    /// What is called by gRPC, if the requests are calls.
+    fn calls(&self, file: &RequestFile) -> Result<Option<Calls>, Failure> {
+        let bodies = if self.binary { CallBodies::Encoded } else { CallBodies::Json };
+        match &self.grpc {
+            Some(method) => {
+                let method = Some(spec::method_name(method)?);
+                Ok(Some(Calls { method, bodies }))
+            }
+            None if file.is_grpc => Ok(Some(Calls { method: None, bodies })),
+            None if self.protoset.is_some() => Err(Failure::new(
+                "--protoset describes calls by gRPC; add --grpc, or lines with \"grpc\" to \
+                 --request-file",
+            )),
+            None => Ok(None),
+        }
+    }
+
+    /// The requests in the file, if there is one.
+    fn request_file(&self, exchange: &Exchange, expect: &Expect) -> Result<RequestFile, Failure> {
+        let Some(path) = &self.request_file else { return Ok(RequestFile::default()) };
         let Exchange::Http(request) = exchange else {
             return Err(Failure::new("--request-file needs a target of HTTP, not raw bytes"));
         };
@@ -393,13 +439,14 @@ impl RequestFlags {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let defaults = RequestDefaults { request: request.clone(), expect: expect.clone() };
+        let (request, expect, timeout) = (request.clone(), expect.clone(), self.timeout);
+        let defaults = RequestDefaults { request, expect, timeout };
         let read = |named: &Path| std::fs::read_to_string(folder.join(named));
         let file = spec::parse_requests(&shown, &text, &defaults, &read)?;
         for (what, count) in &file.left_out {
             output::note(&format!("note: left out of {shown}: {what} ({count})"));
         }
-        Ok(file.kinds)
+        Ok(file)
     }
 
     fn http(&self) -> Result<HttpRequest, Failure> {
@@ -408,10 +455,11 @@ impl RequestFlags {
         if self.method.is_empty() || !self.method.chars().all(token) {
             return Err(Failure::new(format!("'{}' is not an HTTP method", self.method)));
         }
-        Ok(HttpRequest {
-            method: self.method.to_ascii_uppercase(),
-            headers,
-            body: self.body.as_deref().map(text_or_file).transpose()?.unwrap_or_default(),
+        let body = self.body.as_deref().map(text_or_file).transpose()?.unwrap_or_default();
+        Ok(match self.grpc {
+            Some(_) if self.binary => HttpRequest::call(headers, spec::framed(&body), self.timeout),
+            Some(_) => HttpRequest::call(headers, body, self.timeout),
+            None => HttpRequest { method: self.method.to_ascii_uppercase(), headers, body },
         })
     }
 }
@@ -429,6 +477,14 @@ pub(super) fn headers(texts: &[String]) -> Result<Vec<(String, String)>, Failure
         }
     }
     Ok(headers)
+}
+
+/// The services that a file of descriptors describes.
+fn schema(path: &Path) -> Result<Schema, Failure> {
+    let shown = path.display().to_string();
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
+    Ok(Schema::of_set(&bytes, &shown)?)
 }
 
 /// The headers in the lines of a file; empty lines are skipped.

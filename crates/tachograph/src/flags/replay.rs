@@ -58,13 +58,13 @@ pub(crate) struct ReplayFlags {
     pub(crate) timeout: Nanos,
     /// Ignore this place in bodies of JSON: a JSON Pointer in which * is any name or index;
     /// repeatable
-    #[arg(long, value_name = "POINTER", help_heading = "ComparisonRules")]
+    #[arg(long, value_name = "POINTER", help_heading = "Comparison")]
     pub(crate) ignore: Vec<String>,
     /// Also compare this response header; repeatable
-    #[arg(long, value_name = "NAME", help_heading = "ComparisonRules")]
+    #[arg(long, value_name = "NAME", help_heading = "Comparison")]
     pub(crate) compare_header: Vec<String>,
     /// Don't compare this response header; repeatable
-    #[arg(long, value_name = "NAME", help_heading = "ComparisonRules")]
+    #[arg(long, value_name = "NAME", help_heading = "Comparison")]
     pub(crate) ignore_header: Vec<String>,
     /// The servers that are started speak HTTPS
     #[arg(long, help_heading = "HTTPS")]

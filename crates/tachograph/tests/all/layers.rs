@@ -12,6 +12,7 @@ const ORDER: &[&str] = &[
     "formats",
     "graphite",
     "spec",
+    "grpc",
     "record",
     "host",
     "profile",

@@ -19,6 +19,7 @@ mod far_agents;
 mod faults;
 mod first_use;
 mod generated;
+mod grpc;
 mod hive_login;
 mod import_formats;
 mod import_trouble;

@@ -175,7 +175,7 @@ fn kept_connections_over_a_unix_socket() {
 }
 
 /// A key, and a certificate for localhost, in the place of a test.
-fn make_certificate(place: &Place) {
+pub(crate) fn make_certificate(place: &Place) {
     let output = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
         .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])

@@ -493,6 +493,7 @@ impl Draw {
             new_connection: self.flag(),
             exchange: self.one_of(&[
                 Exchange::Http,
+                Exchange::Grpc,
                 Exchange::Oneshot,
                 Exchange::Echo { bytes },
                 Exchange::Bulk { bytes },
@@ -514,6 +515,7 @@ impl Draw {
                 status: d.some(|d| d.below(600) as u16),
             }),
             events: self.flag(),
+            method: self.some(Draw::text),
         }
     }
 

@@ -274,8 +274,8 @@ fn servers_of_the_other_version_are_named() {
     };
     assert_eq!(
         refusal(&plain),
-        "cannot connect to TARGET: it does not speak HTTP/2 on this port; leave out \
-         --http2-prior-knowledge"
+        "cannot connect to TARGET: it does not speak HTTP/2 on this port, which --http2 and --grpc \
+         need"
     );
     let mut secure = rig(On::Tls, Service::hello(), Faults::default());
     secure.load.http = HttpVersion::Http2;

@@ -7,6 +7,7 @@ const ENGINE: spec::EngineChoice = spec::EngineChoice::Epoll;
 
 mod accounting;
 mod faults;
+mod grpc;
 mod helper;
 mod http2;
 mod kinds;

@@ -6,12 +6,13 @@ use std::path::Path;
 use base::{Bytes, Nanos};
 
 use super::reader::{Scope, Table};
+use crate::calls::{CallBodies, Calls, method_name};
 use crate::error::SpecError;
 use crate::load::{EngineChoice, Exchange, HttpVersion, Lines, Load};
 use crate::request_file::{RequestDefaults, is_token, parse_requests};
 use crate::requests::{Check, Expect, HttpRequest};
 
-pub(super) const LOAD_KEYS: [&str; 30] = [
+pub(super) const LOAD_KEYS: [&str; 31] = [
     "connections",
     "threads",
     "new_connection",
@@ -42,6 +43,7 @@ pub(super) const LOAD_KEYS: [&str; 30] = [
     "streams",
     "requests",
     "events",
+    "grpc",
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,7 +80,7 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
     let mut kind = Kind::Http;
     let mut request = HttpRequest::default();
     let mut expect = Expect::default();
-    let mut requests: Option<String> = None;
+    let (mut requests, mut called): (Option<String>, Option<String>) = (None, None);
     let mut size: Option<Bytes> = None;
     let mut chunk: Option<Bytes> = None;
     let mut lines = Lines {
@@ -100,6 +102,7 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
         set(&mut request.headers, headers(table)?);
         set(&mut request.body, table.text("body", scope)?.map(String::into_bytes));
         requests = table.text("requests", scope)?.or(requests);
+        called = table.text("grpc", scope)?.or(called);
         size = table.size("size", scope)?.or(size);
         chunk = table.size("chunk", scope)?.or(chunk);
         expect.status = status(table, scope)?.or(expect.status);
@@ -124,6 +127,20 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
         set(&mut lines.series, table.number("series", scope)?);
         set(&mut lines.prefix, table.text("prefix", scope)?);
         set(&mut lines.interval, table.time("interval", scope)?);
+    }
+    if let Some(text) = called {
+        belongs("grpc", "http", kind == Kind::Http, layers)?;
+        let method = method_name(&text);
+        let method = method.map_err(|why| error_at("grpc", layers, why.message))?;
+        for key in ["http", "method", "expect_status", "requests", "events"] {
+            if last_span(key, layers).is_some() {
+                return Err(error_at(key, layers, format!("{key} has no meaning beside grpc")));
+            }
+        }
+        load.http = HttpVersion::Http2;
+        load.grpc = Some(Calls { method: Some(method), bodies: CallBodies::Json });
+        request = HttpRequest::call(request.headers, request.body, load.timeout);
+        expect.status = Some(200);
     }
     check_numbers(&load, layers)?;
     check_streams(&load, kind, layers)?;
@@ -169,9 +186,15 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
     belongs("requests", "http", kind == Kind::Http, layers)?;
     belongs("events", "http", kind == Kind::Http, layers)?;
     if let (Some(text), Exchange::Http(request)) = (&requests, &load.exchange) {
-        let defaults = RequestDefaults { request: request.clone(), expect: expect.clone() };
+        let (request, timeout) = (request.clone(), load.timeout);
+        let defaults = RequestDefaults { request, expect: expect.clone(), timeout };
         let read = |_: &Path| Err(std::io::ErrorKind::Unsupported.into());
-        load.kinds = parse_requests("requests", text, &defaults, &read)?.kinds;
+        let file = parse_requests("requests", text, &defaults, &read)?;
+        if file.is_grpc {
+            load.http = HttpVersion::Http2;
+            load.grpc = Some(Calls { method: None, bodies: CallBodies::Json });
+        }
+        load.kinds = file.kinds;
     }
     load.expect = expect;
     Ok(load)

@@ -615,3 +615,24 @@ fn actions_that_cannot_happen_are_refused_with_a_remedy() {
         assert_eq!((line, column), (7, schedule.find('=').unwrap() + 3));
     }
 }
+
+#[test]
+fn a_load_may_call_a_method_by_grpc() {
+    let calls = "[load]\ngrpc = \"a.B.C\"\nbody = '{\"n\": 1}'\nheaders = [\"x-a: 1\"]\n";
+    let load = &plan(&text("", calls)).parts[0].variants[0].load;
+    let method = Some("a.B/C".to_owned());
+    assert_eq!(load.grpc, Some(crate::Calls { method, bodies: crate::CallBodies::Json }));
+    assert_eq!((load.http, load.expect.status), (crate::HttpVersion::Http2, Some(200)));
+    let Exchange::Http(request) = &load.exchange else { panic!("a request") };
+    assert_eq!((request.method.as_str(), &request.body[..]), ("POST", &b"{\"n\": 1}"[..]));
+    assert!(request.headers.contains(&("te".to_owned(), "trailers".to_owned())));
+    for (more, words) in [
+        ("http = \"1.1\"", "http has no meaning beside grpc"),
+        ("method = \"GET\"", "method has no meaning beside grpc"),
+        ("exchange = \"oneshot\"", "grpc belongs to exchange = \"http\""),
+    ] {
+        let text = text("", &format!("{calls}{more}\n"));
+        let refused = parse_plan(&text, "x.toml").unwrap_err().to_string();
+        assert!(refused.contains(words), "{refused}");
+    }
+}

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{RequestDefaults, RequestFile, is_path, is_token};
+use crate::calls::method_name;
 use crate::error::SpecError;
 use crate::requests::{Check, Expect, HttpRequest, PathRequest, RequestKind};
 
@@ -17,7 +18,8 @@ use crate::requests::{Check, Expect, HttpRequest, PathRequest, RequestKind};
 struct RequestLine {
     name: Option<String>,
     method: Option<String>,
-    path: String,
+    path: Option<String>,
+    grpc: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
     body: Option<Value>,
@@ -48,7 +50,7 @@ pub(super) fn requests(
     read: &dyn Fn(&Path) -> std::io::Result<String>,
 ) -> Result<RequestFile, SpecError> {
     let mut kinds: Vec<RequestKind> = Vec::new();
-    let mut start = 0;
+    let (mut start, mut is_grpc) = (0, None);
     for line in text.split_inclusive('\n') {
         let span = start..start + line.trim_end().len();
         start += line.len();
@@ -58,6 +60,10 @@ pub(super) fn requests(
         let error = |message: String| SpecError::new(message).at(path, text, span.clone());
         let parsed = parsed(line).map_err(error)?;
         let kind = kind(&parsed, defaults, read).map_err(error)?;
+        if *is_grpc.get_or_insert(parsed.grpc.is_some()) != parsed.grpc.is_some() {
+            let message = "requests over HTTP and calls by gRPC cannot be mixed";
+            return Err(error(message.to_owned()));
+        }
         match kinds.iter_mut().find(|known| known.name == kind.name) {
             None => kinds.push(kind),
             Some(known) if parsed.name.is_some() && known.expect == kind.expect => {
@@ -77,7 +83,7 @@ pub(super) fn requests(
             }
         }
     }
-    Ok(RequestFile { kinds, ..RequestFile::default() })
+    Ok(RequestFile { kinds, is_grpc: is_grpc == Some(true), ..RequestFile::default() })
 }
 
 /// The requests of a line: one, or one for each row of its data.
@@ -98,6 +104,16 @@ fn kind(
     defaults: &RequestDefaults,
     read: &dyn Fn(&Path) -> std::io::Result<String>,
 ) -> Result<RequestKind, String> {
+    let called = line.grpc.as_deref().map(method_name).transpose();
+    let called = called.map_err(|error| error.message)?;
+    let path = match (&line.path, &called) {
+        (Some(path), None) => path.clone(),
+        (None, Some(called)) => format!("/{called}"),
+        _ => return Err("a line has either a \"path\" or a \"grpc\"".to_owned()),
+    };
+    if called.is_some() && (line.method.is_some() || line.expect_status.is_some()) {
+        return Err("a call by gRPC has neither a method of HTTP nor a status of HTTP".to_owned());
+    }
     let method = line.method.as_ref().unwrap_or(&defaults.request.method).to_ascii_uppercase();
     if !is_token(&method) {
         return Err(format!("'{method}' is not an HTTP method"));
@@ -115,7 +131,7 @@ fn kind(
     };
     let requests = rows
         .iter()
-        .map(|row| request(line, &method, row, &defaults.request))
+        .map(|row| request(line, &path, &method, row, defaults))
         .collect::<Result<Vec<_>, _>>()?;
     let expect = &defaults.expect;
     let check = line.check.map(|word| match word {
@@ -124,14 +140,15 @@ fn kind(
         CheckWord::Body => Check::Body,
     });
     Ok(RequestKind {
-        name: match &line.name {
-            Some(name) => name.trim().to_owned(),
-            None => format!("{method} {}", line.path),
+        name: match (&line.name, called) {
+            (Some(name), _) => name.trim().to_owned(),
+            (None, Some(called)) => called,
+            (None, None) => format!("{method} {path}"),
         },
         weight,
         requests,
         expect: Expect {
-            status: line.expect_status.or(expect.status),
+            status: line.grpc.as_ref().map(|_| 200).or(line.expect_status).or(expect.status),
             body: line.expect_body.clone().map(String::into_bytes).or_else(|| expect.body.clone()),
             length: line.expect_length.or(expect.length),
             check: check.or(expect.check),
@@ -153,11 +170,12 @@ fn rows(path: &Path, read: &dyn Fn(&Path) -> std::io::Result<String>) -> Result<
 
 fn request(
     line: &RequestLine,
+    path: &str,
     method: &str,
     row: &Row,
-    defaults: &HttpRequest,
+    RequestDefaults { request: defaults, timeout, .. }: &RequestDefaults,
 ) -> Result<PathRequest, String> {
-    let path = rendered(&line.path, row)?;
+    let path = rendered(path, row)?;
     if !is_path(&path) {
         return Err(format!("'{path}' is not a path: it begins with / and has no spaces"));
     }
@@ -178,14 +196,17 @@ fn request(
         None => defaults.body.clone(),
         Some(Value::String(text)) => rendered(text, row)?.into_bytes(),
         Some(value) => {
-            if !has_type {
+            if !has_type && line.grpc.is_none() {
                 all.push(("Content-Type".to_owned(), "application/json".to_owned()));
             }
             rendered_values(value, row)?.to_string().into_bytes()
         }
     };
     all.extend(headers);
-    let request = HttpRequest { method: method.to_owned(), headers: all, body };
+    let request = match line.grpc {
+        Some(_) => HttpRequest::call(all, body, *timeout),
+        None => HttpRequest { method: method.to_owned(), headers: all, body },
+    };
     Ok(PathRequest { path, request })
 }
 

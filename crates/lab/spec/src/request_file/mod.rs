@@ -8,6 +8,8 @@ mod json_lines;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use base::Nanos;
+
 use crate::error::SpecError;
 use crate::requests::{Expect, HttpRequest, PathRequest, RequestKind};
 
@@ -27,6 +29,8 @@ const PATHS_MAX: usize = 100;
 pub struct RequestFile {
     /// Its kinds of request.
     pub kinds: Vec<RequestKind>,
+    /// Whether they are calls by gRPC, with JSON as their bodies.
+    pub is_grpc: bool,
     /// What it has that cannot be sent, with its number: `requests whose body is not in the log`.
     pub left_out: BTreeMap<&'static str, u64>,
 }
@@ -38,6 +42,8 @@ pub struct RequestDefaults {
     pub request: HttpRequest,
     /// The expected response.
     pub expect: Expect,
+    /// How long the client waits, which servers of calls are told.
+    pub timeout: Nanos,
 }
 
 /// Parses a file of requests; its first character and its lines show what it is. `read` reads the files

@@ -12,7 +12,8 @@ fn parse(text: &str) -> Result<RequestFile, String> {
         headers: vec![("Accept".to_owned(), "*/*".to_owned())],
         ..HttpRequest::default()
     };
-    let defaults = RequestDefaults { request, expect: Expect::default() };
+    let timeout = Nanos::from_secs(10);
+    let defaults = RequestDefaults { request, expect: Expect::default(), timeout };
     parse_requests("requests", text, &defaults, &read).map_err(|error| error.to_string())
 }
 
@@ -174,4 +175,37 @@ fn a_har_keeps_bodies_and_headers_of_its_first_host() {
     let names: Vec<&str> = post.headers.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["Accept", "X-A"]);
     assert_eq!(file.left_out.len(), 2);
+}
+
+#[test]
+fn a_line_may_call_a_method_by_grpc() {
+    let file = parse(
+        "{\"grpc\": \"a.B.C\", \"body\": {\"n\": \"{{ name }}\"}, \"data\": \"ids.csv\"}\n\
+         {\"name\": \"d\", \"grpc\": \"a.B/D\", \"headers\": {\"x-a\": \"1\"}}\n",
+    )
+    .unwrap();
+    assert!(file.is_grpc);
+    assert_eq!(shown(&file), ["a.B/C x1: /a.B/C /a.B/C -> 200", "d x1: /a.B/D -> 200"]);
+    let request = &file.kinds[0].requests[1].request;
+    assert_eq!((request.method.as_str(), &request.body[..]), ("POST", &b"{\"n\":\"b, c\"}"[..]));
+    let headers: Vec<String> = file.kinds[1].requests[0]
+        .request
+        .headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    let own = ["te: trailers", "content-type: application/grpc", "grpc-timeout: 10S"];
+    assert_eq!(headers, [&own[..], &["Accept: */*", "x-a: 1"]].concat());
+    for (text, words) in [
+        ("{\"grpc\": \"a.B/C\"}\n{\"path\": \"/\"}", "cannot be mixed"),
+        ("{\"path\": \"/\"}\n{\"grpc\": \"a.B/C\"}", "cannot be mixed"),
+        ("{\"grpc\": \"a.B/C\", \"path\": \"/\"}", "either a \"path\" or a \"grpc\""),
+        ("{\"weight\": 1}", "either a \"path\" or a \"grpc\""),
+        ("{\"grpc\": \"C\"}", "'C' is not a method of gRPC"),
+        ("{\"grpc\": \"a.B/C\", \"method\": \"GET\"}", "neither a method of HTTP nor a status"),
+        ("{\"grpc\": \"a.B/C\", \"expect_status\": 200}", "neither a method of HTTP nor a status"),
+    ] {
+        let refused = parse(text).unwrap_err();
+        assert!(refused.contains(words), "{text}: {refused}");
+    }
 }

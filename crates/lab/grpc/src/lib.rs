@@ -1,0 +1,21 @@
+//! Calls by gRPC: what a descriptor says about a method, and messages from JSON.
+//!
+//! The messages of requests are encoded before the load begins, from JSON, by the descriptors in a
+//! file or those that the server describes itself with ([`reflection`]). No I/O happens here.
+//!
+//! Descriptors are read, and messages written, by our own few hundred lines: the crates for this
+//! (prost-reflect with prost-types and prost) take 20 s of CPU time to build, and their errors do not
+//! say where in a message a value does not fit.
+
+mod calls;
+mod descriptor;
+mod error;
+mod json;
+pub mod reflection;
+mod schema;
+mod well_known;
+mod wire;
+
+pub use calls::{encode, services};
+pub use error::GrpcError;
+pub use schema::Schema;
