@@ -1,10 +1,8 @@
 # An Apache HiveServer2 for tests, with its metastore (Derby) and MapReduce in its process, until
 # standard input ends; then it is stopped and the folder is removed.
 #
-# usage: sh hive.sh FOLDER LIBRARIES PORT [NAME=VALUE]...
-# Each NAME=VALUE is a property of hive-site.xml. HIVE_TEST_JAVA has options of Java.
+# usage: sh hive.sh FOLDER LIBRARIES PORT
 dir=$1 libraries=$2 port=$3
-shift 3
 mkdir -p "$dir/conf" "$dir/scratch" "$dir/tmp" "$dir/warehouse"
 {
     echo '<configuration>'
@@ -37,23 +35,12 @@ mkdir -p "$dir/conf" "$dir/scratch" "$dir/tmp" "$dir/warehouse"
         hive.stats.autogather=false \
         mapreduce.framework.name=local \
         "hadoop.tmp.dir=$dir/tmp" \
-        fs.defaultFS=file:/// \
-        "hadoop.security.auth_to_local=RULE:[2:\$1](hive)s/.*/$(id -un)/ DEFAULT" \
-        "$@"
+        fs.defaultFS=file:///
     do
         echo "<property><name>${property%%=*}</name><value>${property#*=}</value></property>"
     done
     echo '</configuration>'
 } >"$dir/conf/hive-site.xml"
-# With Kerberos, MapReduce refuses a staging folder that belongs to another user than the principal's,
-# so the service's is this user (auth_to_local). Hadoop reads its login from this file.
-cp "$dir/conf/hive-site.xml" "$dir/conf/core-site.xml"
-{
-    echo log4j.rootLogger=WARN, err
-    echo log4j.appender.err=org.apache.log4j.ConsoleAppender
-    echo log4j.appender.err.layout=org.apache.log4j.PatternLayout
-    echo log4j.appender.err.layout.ConversionPattern=%p %c: %m%n
-} >"$dir/conf/log4j.properties"
 opens=
 for package in lang lang.reflect util util.concurrent util.concurrent.atomic util.regex net nio io \
     time text math security; do
@@ -63,7 +50,7 @@ opens="$opens --add-opens=java.base/sun.nio.ch=ALL-UNNAMED"
 opens="$opens --add-opens=java.base/sun.nio.cs=ALL-UNNAMED --add-opens=java.sql/java.sql=ALL-UNNAMED"
 cd "$dir" || exit 1
 # shellcheck disable=SC2086
-java -Xmx2g -XX:-UsePerfData $opens -Djava.io.tmpdir="$dir/tmp" $HIVE_TEST_JAVA \
+java -Xmx2g -XX:-UsePerfData $opens -Djava.io.tmpdir="$dir/tmp" \
     -Dderby.stream.error.file="$dir/derby.log" -cp "$dir/conf:$libraries/*" \
     org.apache.hive.service.server.HiveServer2 >"$dir/hive.log" 2>&1 </dev/null &
 server=$!

@@ -4,8 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::kdc::{Kdc, REALM};
-use crate::spark::kerberos;
 use crate::{JavaServer, NoServer, failed};
 
 const SCRIPT: &str = include_str!("../hive/hive.sh");
@@ -13,24 +11,17 @@ const SCRIPT: &str = include_str!("../hive/hive.sh");
 const ARTEFACTS: &str = include_str!("../hive/pom.xml");
 
 /// Starts a server whose machine is in this time zone. Its artefacts are kept in `cache`, about
-/// 500 MB; with a realm and the keytab of `hive/localhost`, it accepts Kerberos only.
+/// 500 MB.
+///
+/// There is none with Kerberos: MapReduce then needs Hadoop's native library ("Secure IO is not possible
+/// without native code extensions"), which Maven does not have.
 ///
 /// # Errors
 /// [`NoServer`].
-pub fn start(
-    cache: &Path,
-    zone: &str,
-    realm: Option<(&Kdc, &Path)>,
-) -> Result<JavaServer, NoServer> {
+pub fn start(cache: &Path, zone: &str) -> Result<JavaServer, NoServer> {
     let libraries = libraries(cache)?;
     JavaServer::start("hive", SCRIPT, "hive.log", |command, port| {
         command.env("TZ", zone).arg(libraries).arg(port.to_string());
-        if let Some((kdc, keytab)) = realm {
-            command.env("HIVE_TEST_JAVA", kdc.java_option());
-            command.arg("hadoop.security.authentication=kerberos").args(kerberos(keytab));
-            // MapReduce asks for it before each job, also in the process.
-            command.arg(format!("yarn.resourcemanager.principal=hive/localhost@{REALM}"));
-        }
         Ok(())
     })
 }

@@ -72,7 +72,7 @@ impl JavaServer {
     }
 
     /// The first errors in what it wrote.
-    pub fn errors(&self) -> String {
+    fn errors(&self) -> String {
         let log = self.log();
         let errors = log.lines().filter(|line| line.contains("ERROR") || line.contains("Caused"));
         errors.take(5).collect::<Vec<&str>>().join("\n")

@@ -23,7 +23,12 @@ pub fn start(cache: &Path, realm: Option<(&Kdc, &Path)>) -> Result<JavaServer, N
         command.arg(home).args([free_port()?.to_string(), port.to_string()]);
         if let Some((kdc, keytab)) = realm {
             command.env("SPARK_TEST_JAVA", kdc.java_option());
-            for property in kerberos(keytab) {
+            let properties = [
+                "hive.server2.authentication=KERBEROS".to_owned(),
+                format!("hive.server2.authentication.kerberos.principal=hive/localhost@{REALM}"),
+                format!("hive.server2.authentication.kerberos.keytab={}", keytab.display()),
+            ];
+            for property in properties {
                 command.args(["--hiveconf".to_owned(), property]);
             }
         }
@@ -34,15 +39,6 @@ pub fn start(cache: &Path, realm: Option<(&Kdc, &Path)>) -> Result<JavaServer, N
 /// Spark's version.
 pub fn version() -> &'static str {
     PACKAGE.rsplit("==").next().unwrap_or(PACKAGE)
-}
-
-/// What makes a server of Hive's protocol accept Kerberos only, as `hive/localhost`.
-pub(crate) fn kerberos(keytab: &Path) -> [String; 3] {
-    [
-        "hive.server2.authentication=KERBEROS".to_owned(),
-        format!("hive.server2.authentication.kerberos.principal=hive/localhost@{REALM}"),
-        format!("hive.server2.authentication.kerberos.keytab={}", keytab.display()),
-    ]
 }
 
 /// Spark's folder in a Python environment.

@@ -1,5 +1,7 @@
 //! Methods that can be called, and questions to a server that answers them from a file.
 
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
 use std::collections::BTreeSet;
 
 use grpc::reflection::{Inquiry, Question};

@@ -1,6 +1,8 @@
 //! The peer is the protobuf package of Python: random messages of random types, by a seed, which it
 //! writes as JSON and compares with what is made of that, byte for byte in length and field for field.
 
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

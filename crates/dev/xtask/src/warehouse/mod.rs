@@ -58,19 +58,14 @@ pub(crate) fn prove(options: Options) -> Result<bool, String> {
     }
     {
         say(&format!("\nApache Hive {} in the zone {HIVE_ZONE}", apache_hive::version()));
-        let server = apache_hive::start(&cache, HIVE_ZONE, None).map_err(text)?;
+        let server = apache_hive::start(&cache, HIVE_ZONE).map_err(text)?;
         let url = url(&server);
         let said = recorders.publish(&url, &[], &[])?;
         say(said.trim_end());
         holds &= compare(&sums(&url)?, &history, "Hive")?;
         holds &= queries::compare(&mut recorders, &url, "Hive")?;
     }
-    holds &= with_kerberos(&recorders, "Spark", |kdc: &Kdc, keytab: &Path| {
-        spark::start(&cache, Some((kdc, keytab)))
-    })?;
-    holds &= with_kerberos(&recorders, "Hive", |kdc: &Kdc, keytab: &Path| {
-        apache_hive::start(&cache, HIVE_ZONE, Some((kdc, keytab)))
-    })?;
+    holds &= with_kerberos(&cache, &recorders)?;
     holds &= logins::compare()?;
     Ok(holds)
 }
@@ -129,23 +124,17 @@ fn compare(found: &Sums, history: &History, server: &str) -> Result<bool, String
     Ok(wrong == 0 && foreign == 0)
 }
 
-/// The same folder in a server that accepts only Kerberos, by a ticket of the real KDC.
-fn with_kerberos(
-    recorders: &Recorders<'_>,
-    name: &str,
-    start: impl FnOnce(&Kdc, &Path) -> Result<JavaServer, NoServer>,
-) -> Result<bool, String> {
+/// The same folder in a Spark that accepts only Kerberos, by a ticket of the real KDC.
+fn with_kerberos(cache: &Path, recorders: &Recorders<'_>) -> Result<bool, String> {
     let kdc = Kdc::start(USUAL_SKEW).map_err(text)?;
     let keytab = kdc.keytab(&format!("hive/localhost@{REALM}")).map_err(text)?;
     let client = kdc.keytab(&format!("ada@{REALM}")).map_err(text)?;
     kdc.ticket(&client, &format!("ada@{REALM}"), "1h").map_err(text)?;
-    let server = start(&kdc, &keytab).map_err(text)?;
+    let server = spark::start(cache, Some((&kdc, &keytab))).map_err(text)?;
     let principal = format!("hive/_HOST@{REALM}");
     let options = ["--principal", &principal];
-    let said = recorders
-        .publish(&url(&server), &options, &kdc.environment())
-        .map_err(|error| format!("{error}\n{}", server.errors()))?;
-    say(&format!("\n{name} with Kerberos\n{}", said.trim_end()));
+    let said = recorders.publish(&url(&server), &options, &kdc.environment())?;
+    say(&format!("\nwith Kerberos\n{}", said.trim_end()));
     let service = format!("ada@{REALM} for hive/localhost@{REALM}");
     let log = kdc.log();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains(&service)).collect();

@@ -74,16 +74,16 @@ impl AsFd for FarOutput {
 #[derive(Debug)]
 pub struct Ssh {
     host: Host,
-    /// [`ReachError::by_hand`].
-    by_hand: String,
+    /// [`ReachError::ssh`].
+    command: Arc<Vec<String>>,
     child: Child,
     said: Arc<Mutex<Vec<u8>>>,
     said_all: Option<Receiver<()>>,
 }
 
 impl Ssh {
-    pub(crate) fn new(host: Host, by_hand: String, child: Child) -> Ssh {
-        Ssh { host, by_hand, child, said: Arc::default(), said_all: None }
+    pub(crate) fn new(host: Host, command: Arc<Vec<String>>, child: Child) -> Ssh {
+        Ssh { host, command, child, said: Arc::default(), said_all: None }
     }
 
     /// Collects what ssh and the far end print to standard error.
@@ -161,7 +161,7 @@ impl Ssh {
             Cause::NoShell { said } => Cause::DoesNotRun { status: self.status(), said },
             cause => cause,
         };
-        ReachError { host: self.host.clone(), by_hand: self.by_hand.clone(), cause }
+        ReachError { host: self.host.clone(), ssh: self.command.clone(), cause }
     }
 
     /// The cause of the end; [`Cause::NoShell`] with the last message if ssh did not fail.

@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -59,8 +60,8 @@ const PIPE_BYTES: usize = 4096;
 /// [`ReachError`] with the reason, when nothing is left running here. At the far end nothing is left
 /// running after ten seconds.
 pub fn connect(host: &Host, options: &Options) -> Result<Channel, ReachError> {
-    let by_hand = host.by_hand(&options.ssh);
-    let of_host = |cause| ReachError { host: host.clone(), by_hand: by_hand.clone(), cause };
+    let words = Arc::new(options.ssh.clone());
+    let of_host = |cause| ReachError { host: host.clone(), ssh: words.clone(), cause };
     let began = Instant::now();
     let mut child = command(host, options).map_err(of_host)?.spawn().map_err(|error| {
         of_host(match error.kind() {
@@ -69,7 +70,7 @@ pub fn connect(host: &Host, options: &Options) -> Result<Channel, ReachError> {
         })
     })?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let mut ssh = Ssh::new(host.clone(), by_hand.clone(), child);
+    let mut ssh = Ssh::new(host.clone(), words.clone(), child);
     let (Some(writer), Some(reader), Some(errors)) = pipes else {
         return Err(of_host(Cause::NotStarted { why: "it has no pipes".to_owned() }));
     };

@@ -1,6 +1,7 @@
 //! Why a far machine cannot be used.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::reach::Host;
 
@@ -9,8 +10,8 @@ use crate::reach::Host;
 pub struct ReachError {
     /// The machine.
     pub host: Host,
-    /// The command with which a person logs in there.
-    pub by_hand: String,
+    /// ssh and its first arguments, for hints.
+    pub ssh: Arc<Vec<String>>,
     /// The reason.
     pub cause: Cause,
 }
@@ -155,7 +156,7 @@ const OTHER_FOLDER: &str = "TACHOGRAPH_FAR_FOLDER names another folder";
 
 impl fmt::Display for ReachError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (host, hand) = (&self.host, &self.by_hand);
+        let (host, hand) = (&self.host, self.host.by_hand(&self.ssh));
         match &self.cause {
             Cause::NoSsh { program } => write!(
                 f,
@@ -164,7 +165,7 @@ impl fmt::Display for ReachError {
             Cause::Stopped => write!(f, "stopped before {host} was reached"),
             cause => {
                 write!(f, "cannot use {host}: ")?;
-                cause.sentence(f, host, hand)
+                cause.sentence(f, host, &hand)
             }
         }
     }
