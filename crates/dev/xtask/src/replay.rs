@@ -6,13 +6,13 @@ use crate::options::Options;
 use crate::say;
 
 /// The test, in the program of all tests.
-const TEST: &str = "replay::a_hundred_differences_among_a_million_answers_are_found";
+const TEST: &str = "replay::a_hundred_differences_among_many_answers_are_found";
 
 /// Runs the test with so many requests and this seed.
 pub(crate) fn prove(Options { runs, seed }: Options) -> Result<bool, String> {
     let status = Command::new(env!("CARGO"))
         .args(["test", "--release", "-p", "tachograph", "--test", "all", "--"])
-        .args([TEST, "--exact", "--ignored"])
+        .args([TEST, "--exact"])
         .env("TACHOGRAPH_TEST_REQUESTS", runs.to_string())
         .env("TACHOGRAPH_TEST_SEED", seed.to_string())
         .stdin(Stdio::null())

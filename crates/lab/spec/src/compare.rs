@@ -415,7 +415,11 @@ fn external_variant(
     _path: &str,
 ) -> Result<Variant, SpecError> {
     let target = Target::parse(url).map_err(|error| SpecError::new(error.to_string()))?;
-    if !args.load.kinds.is_empty() && !matches!(&target, Target::Http { path, .. } if path == "/") {
+    let has_path = !matches!(&target, Target::Http { path, .. } if path == "/");
+    if has_path && args.load.grpc.is_some() {
+        return Err(SpecError::new("a call by gRPC has no path; leave out the URL's"));
+    }
+    if has_path && !args.load.kinds.is_empty() {
         return Err(SpecError::new(
             "the requests in a file have paths of their own; leave out the URL's",
         ));

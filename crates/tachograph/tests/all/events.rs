@@ -156,19 +156,7 @@ fn streams_of_http_2_through_nginx() {
 fn a_comparison_has_the_ratios_of_the_parts() {
     let place = Place::new();
     let ((one, _), (other, _)) = (server(0), server(0));
-    let json = place
-        .run(&[
-            "compare",
-            "--events",
-            "--quick",
-            "--max-time",
-            "8s",
-            "--closed-only",
-            "--json",
-            &one,
-            &other,
-        ])
-        .json();
+    let json = place.compare(&["--events", "--closed-only", "--json", &one, &other]).json();
     assert_valid("compare-2.json", &json);
     let parts = json["parts"][0]["streams"].as_array().unwrap();
     let names: Vec<&str> = parts.iter().map(|part| part["part"].as_str().unwrap()).collect();

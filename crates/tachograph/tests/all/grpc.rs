@@ -264,6 +264,8 @@ fn what_cannot_be_called_is_said_before_the_load() {
     place.run(&raw).status(2).says("--grpc needs a target of HTTP, not raw bytes");
     let path = ["compare", "--grpc", PLACE, "--path", "/x", "a $PORT", "b $PORT"];
     place.run(&path).status(2).says("a call by gRPC has no path; leave out --path");
+    let urls = ["compare", "--grpc", PLACE, &url, &with_path];
+    place.run(&urls).status(2).says("a call by gRPC has no path; leave out the URL's");
     // A method that is not known without a descriptor is the server's to refuse.
     let encoded = ["load", "--grpc", "a.B/C", "--binary", "-n", "10", &url];
     place.run(&encoded).status(1).prints("UNIMPLEMENTED (12)");

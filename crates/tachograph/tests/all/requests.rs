@@ -19,17 +19,13 @@ fn a_comparison_has_the_counts_and_the_ratio_of_each_kind() {
         format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT --burn {burn}")
     };
     let (short, long) = (server("100us"), server("900us"));
-    let ended = place.run(&[
-        "compare",
+    let ended = place.compare(&[
         "--request-file",
         "kinds.jsonl",
         "-n",
         "short",
         "-n",
         "long",
-        "--quick",
-        "--max-time",
-        "10s",
         "--closed-only",
         "--json",
         "--export-markdown",

@@ -65,7 +65,8 @@ pub(super) fn variant<'a>(
     let (target, parsed, place) =
         target.ok_or_else(|| table.error(format!("variant '{name}' has no target")))?;
     check_fit(file, place, &parsed, &load.exchange)?;
-    if !load.kinds.is_empty() && !matches!(&parsed, Target::Http { path, .. } if path == "/") {
+    let has_own_paths = !load.kinds.is_empty() || load.grpc.is_some();
+    if has_own_paths && !matches!(&parsed, Target::Http { path, .. } if path == "/") {
         let message = "the load's requests have paths of their own; end this target with /";
         return Err(file.source.error(place.span(), message));
     }

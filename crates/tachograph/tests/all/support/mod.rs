@@ -100,14 +100,22 @@ impl Place {
         temp
     }
 
-    /// Runs a command, for at most two minutes.
+    /// Runs a command, for at most five minutes: it may have to install Python's packages first.
     pub(crate) fn run(&self, args: &[&str]) -> Ended {
         self.finish(self.command(args))
     }
 
+    /// Runs a comparison for eight seconds, and for a minute where a busy machine needs more for enough
+    /// blocks.
+    pub(crate) fn compare(&self, args: &[&str]) -> Ended {
+        let run = |time| self.run(&[&["compare", "--quick", "--max-time", time], args].concat());
+        let ended = run("8s");
+        if ended.status == Some(2) { run("60s") } else { ended }
+    }
+
     pub(crate) fn finish(&self, mut command: Command) -> Ended {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        wait(child, Duration::from_secs(120))
+        wait(child, Duration::from_secs(300))
     }
 
     /// Number of rows that `query` finds in the record, as in `trial WHERE block > 0`; zero while
