@@ -12,7 +12,7 @@ pub enum GrpcError {
         /// The file.
         path: String,
     },
-    /// There is no such service.
+    /// The service is unknown.
     #[error("{origin} has no service '{service}'; {hint}")]
     NoService {
         /// Who described the services.
@@ -22,7 +22,7 @@ pub enum GrpcError {
         /// What there is instead.
         hint: String,
     },
-    /// The service has no such method.
+    /// The service is known, but not its method.
     #[error("the service '{service}' has no method '{method}'; {hint}")]
     NoMethod {
         /// Its full name.

@@ -81,7 +81,7 @@ impl Inquiry {
     /// Takes the answer to a question, a `ServerReflectionResponse`.
     ///
     /// # Errors
-    /// If it is none, or says that there is no such service.
+    /// If it is not a reply of reflection, or the server does not know the service.
     pub fn answer(&mut self, question: &Question, answer: &[u8]) -> Result<(), GrpcError> {
         self.asked.insert(question.clone());
         let bad = |why: &str| GrpcError::BadReflection {

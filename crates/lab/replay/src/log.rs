@@ -1,4 +1,4 @@
-//! Reads a log in a thread of its own, which ends when nobody takes what it has read.
+//! Reads a log in its own thread, which ends with the replay.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -100,14 +100,14 @@ impl LogThread {
         let read = move || {
             if let Err(error) = thread.read() {
                 thread.hand_over();
-                // Nobody waits for it if the replay has ended.
+                // The channel is closed if the replay has ended.
                 let _ = to.blocking_send(Err(error));
             }
         };
         std::thread::Builder::new().name("log".to_owned()).spawn(read).map(drop)
     }
 
-    /// Reads to the end of the log, or until nobody takes more.
+    /// Reads to the end of the log, or until the replay ends.
     fn read(&mut self) -> Result<(), ReplayError> {
         let log = self.options.source.name();
         let unreadable = |cause| ReplayError::Unreadable { log: log.clone(), cause };
@@ -205,7 +205,7 @@ impl LogThread {
         Ok(())
     }
 
-    /// Hands over what was read; false if nobody wants more.
+    /// Hands over what was read; false if the replay has ended.
     fn hand_over(&mut self) -> bool {
         self.bytes = 0;
         let items = std::mem::take(&mut self.items);
