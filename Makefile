@@ -36,6 +36,7 @@ check: lint docs
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) check --locked --bins --no-default-features --manifest-path fuzz/Cargo.toml --target-dir target
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
@@ -65,7 +66,6 @@ experiments: build
 
 ## prove: the long proofs of the method; hours, not minutes (see docs/proofs/)
 prove: build
-	$(CARGO) check --locked --bins --manifest-path fuzz/Cargo.toml --target-dir target
 	$(CARGO) run --release --locked -p xtask -- prove all
 
 ## bench: compare our load engine with wrk, ab, h2load and oha; writes docs/performance.md (more than ten minutes)

@@ -1,15 +1,19 @@
 //! CSV: any bytes are read or refused.
 #![no_main]
 
-use formats::{Arrival, Lines};
-use formats::text::{Columns, Csv, Reader};
 use formats::Precision;
-use series::Limits;
+use formats::text::{Columns, Csv, Reader};
+use formats::{Arrival, Lines};
 use libfuzzer_sys::fuzz_target;
+use series::Limits;
 
 fuzz_target!(|bytes: &[u8]| {
     let arrival = Arrival::live(1_767_225_600_000_000);
-    let mut reader = Reader::new(Box::new(Csv::new(Columns::default(), "m", None, Precision::Seconds)), Limits::DEFAULT, 100);
+    let mut reader = Reader::new(
+        Box::new(Csv::new(Columns::default(), "m", None, Precision::Seconds)),
+        Limits::DEFAULT,
+        100,
+    );
     let mut lines = Lines::quoted(bytes, reader.quotes(), bytes.len() % 2 == 0);
     while let Ok(Some(line)) = lines.next() {
         if reader.line(line, arrival).is_err() {

@@ -1,10 +1,10 @@
 //! Graphite plaintext: any bytes are read or refused.
 #![no_main]
 
-use formats::{Arrival, Lines};
 use formats::text::{Graphite, Reader};
-use series::{Kind, Limits};
+use formats::{Arrival, Lines};
 use libfuzzer_sys::fuzz_target;
+use series::{Kind, Limits};
 
 fuzz_target!(|bytes: &[u8]| {
     let arrival = Arrival::live(1_767_225_600_000_000);

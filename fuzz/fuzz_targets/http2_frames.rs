@@ -17,8 +17,8 @@ use base::Nanos;
 use h2::RecvStream;
 use h2::client::ResponseFuture;
 use http2::frame::{self, FrameHeader, HEADER_BYTES, flag, kind, setting};
-use http2::hpack::{self, Decoder, HeaderField};
-use http2::{Http2, Request};
+use http2::hpack::{self, CommonFields, Decoder, HeaderField};
+use http2::{Http2, RequestSet};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use netio::{Connect, Ending, Engine, Failure, Handler, Handshake, Http2Failure, Traffic, Wire};
@@ -113,7 +113,7 @@ impl Sent {
                 }
                 let block = match extra % 3 {
                     0 => hpack::literal(&fields),
-                    _ => hpack::with_entries(&fields),
+                    _ => CommonFields::of(std::slice::from_ref(&fields)).with_entries(&fields),
                 };
                 let end = if *ends { flag::END_STREAM } else { 0 };
                 let Some(cut) = cut else {
@@ -409,15 +409,15 @@ fn is_stricter(stream: u32, failure: Failure, theirs: &Answer, reasons: &Reasons
 fn ask_ours(case: &Case, pieces: VecDeque<Vec<u8>>) -> Vec<Result<Answer, Failure>> {
     let method = if case.is_head { "HEAD" } else { "GET" };
     let request = HttpRequest { method: method.into(), ..HttpRequest::default() };
-    let request = Request::new(&request, "http", "localhost", "/a");
+    let requests = RequestSet::new(&[(&request, "/a")], "http", "localhost");
     let below = Below { is_open: false, pieces, is_over: false };
     let slots = case.requests();
-    let mut engine = Http2::new(below, request, slots, slots, false);
+    let mut engine = Http2::new(below, requests, slots, slots, false);
     let mut user = User { seen: vec![Seen::Closed; slots] };
     for slot in 0..slots {
         assert_eq!(engine.wire().connect(slot), Ok(Connect::Done));
         user.seen[slot] = Seen::Asked { status: None, body: 0 };
-        engine.wire().send(slot).unwrap();
+        engine.wire().send(slot, 0).unwrap();
     }
     while !engine_is_over(&mut engine, &mut user) {}
     user.seen
@@ -510,7 +510,7 @@ impl Wire for Below {
         Ok(Connect::Done)
     }
 
-    fn send(&mut self, _: usize) -> Result<(), Failure> {
+    fn send(&mut self, _: usize, _: usize) -> Result<(), Failure> {
         panic!("nothing is always the same");
     }
 

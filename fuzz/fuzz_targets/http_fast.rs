@@ -26,7 +26,8 @@ impl Sink for Kept {
 
 fuzz_target!(|input: &[u8]| {
     let to_head = input.first().is_some_and(|byte| byte & 1 == 1);
-    let (mut fast, mut full) = (ResponseReader::new(to_head), ResponseReader::parsing_every_head(to_head));
+    let (mut fast, mut full) =
+        (ResponseReader::new(to_head), ResponseReader::parsing_every_head(to_head));
     let mut before: Vec<u8> = Vec::new();
     for part in split(input).take(16) {
         let [cut, rest @ ..] = part else { continue };

@@ -30,7 +30,10 @@ fuzz_target!(|input: &[u8]| {
         (Ok(_), Err(error)) if error.is_parse_too_large() => {}
         (Ok(ours), Err(error)) => panic!("hyper refuses what we take for {ours:?}: {error:?}"),
         (Err(fault), Ok(theirs)) => {
-            assert!(is_stricter(fault, bytes), "we refuse what hyper takes for {theirs:?}: {fault:?}");
+            assert!(
+                is_stricter(fault, bytes),
+                "we refuse what hyper takes for {theirs:?}: {fault:?}"
+            );
         }
         (Err(_), Err(_)) => {}
     }
@@ -47,7 +50,9 @@ fn is_stricter(fault: Fault, bytes: &[u8]) -> bool {
         Fault::NotHttp => {
             bytes.starts_with(b"\r")
                 || bytes.starts_with(b"\n")
-                || bytes.windows(3).any(|three| matches!(three, [b'\n', b'\n', b'\r' | b'\n'] | b"\n\r\n"))
+                || bytes
+                    .windows(3)
+                    .any(|three| matches!(three, [b'\n', b'\n', b'\r' | b'\n'] | b"\n\r\n"))
         }
         _ => false,
     }
@@ -84,7 +89,10 @@ fn read_ours(bytes: &[u8], cut: usize) -> Result<Answer, Fault> {
 
 /// What hyper's client makes of the bytes, which come in two pieces before the connection ends.
 fn read_hyper(bytes: &[u8], cut: usize) -> Result<Answer, hyper::Error> {
-    let wire = Wire { sent: false, pieces: [bytes[..cut].to_vec(), bytes[cut..].to_vec()].into_iter().collect() };
+    let wire = Wire {
+        sent: false,
+        pieces: [bytes[..cut].to_vec(), bytes[cut..].to_vec()].into_iter().collect(),
+    };
     let (mut sender, connection) = ready(http1::handshake(wire))?;
     let mut connection = Box::pin(connection);
     let request = hyper::Request::new(Empty::<Bytes>::new());

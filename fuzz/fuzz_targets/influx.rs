@@ -1,15 +1,19 @@
 //! Influx line protocol: any bytes are read or refused.
 #![no_main]
 
-use formats::{Arrival, Lines};
-use formats::text::{Influx, Reader};
 use formats::Precision;
-use series::{Kind, Limits};
+use formats::text::{Influx, Reader};
+use formats::{Arrival, Lines};
 use libfuzzer_sys::fuzz_target;
+use series::{Kind, Limits};
 
 fuzz_target!(|bytes: &[u8]| {
     let arrival = Arrival::live(1_767_225_600_000_000);
-    let mut reader = Reader::new(Box::new(Influx::new(Kind::Gauge, Precision::Nanoseconds)), Limits::DEFAULT, 100);
+    let mut reader = Reader::new(
+        Box::new(Influx::new(Kind::Gauge, Precision::Nanoseconds)),
+        Limits::DEFAULT,
+        100,
+    );
     let mut lines = Lines::quoted(bytes, reader.quotes(), bytes.len() % 2 == 0);
     while let Ok(Some(line)) = lines.next() {
         if reader.line(line, arrival).is_err() {

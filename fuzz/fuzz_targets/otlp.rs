@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use formats::{Arrival, Messages, Protocol, MessageContent, check_message};
+use formats::{Arrival, MessageContent, Messages, Protocol, check_message};
 use libfuzzer_sys::fuzz_target;
 use series::Limits;
 

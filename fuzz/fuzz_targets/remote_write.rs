@@ -3,14 +3,13 @@
 
 #![no_main]
 
-use formats::{Arrival, Messages, Protocol, MessageContent, check_message};
+use formats::{Arrival, MessageContent, Messages, Protocol, check_message};
 use libfuzzer_sys::fuzz_target;
 use series::Limits;
 
 fuzz_target!(|data: &[u8]| {
     let Some((version, message)) = data.split_first() else { return };
-    let protocol =
-        if version & 1 == 0 { Protocol::RemoteWrite1 } else { Protocol::RemoteWrite2 };
+    let protocol = if version & 1 == 0 { Protocol::RemoteWrite1 } else { Protocol::RemoteWrite2 };
     let checked = check_message(protocol, message);
     let mut messages = Messages::new(Limits::DEFAULT, 100);
     let (mut taken, mut again) = (MessageContent::default(), MessageContent::default());

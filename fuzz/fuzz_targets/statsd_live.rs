@@ -47,7 +47,8 @@ impl Daemon {
         self.give(&closed, is_known);
         let mut accepted: Vec<Vec<HeldValue>> = Vec::new();
         for (number, bytes) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
-            let line = Line { number, bytes, too_long: false, first: true, last: true, torn: false };
+            let line =
+                Line { number, bytes, too_long: false, first: true, last: true, torn: false };
             let Ok(parsed) = self.reader.read(line, Arrival::live(at_us)) else { return };
             accepted.push(parsed.held.clone());
         }

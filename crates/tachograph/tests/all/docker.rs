@@ -21,8 +21,8 @@ offers = ["closed"]
 [schedule]
 pilot_blocks = 2
 max_blocks = 2
-slice = "50ms"
-window = "200ms"
+slice = "100ms"
+window = "1s"
 warmup = "50ms"
 
 [stack.app]
@@ -168,12 +168,13 @@ fn every_way_into_a_container_is_measured_counted_and_cleared_away() {
         }
     }
     // The processes of the containers were sampled, also the one that forwards a port.
-    for way in all {
+    for (way, variant) in all.iter().zip(variants) {
         let folded = std::fs::read_to_string(place.path(&format!("folded/all-{way}.folded")));
-        let folded = folded.unwrap_or_else(|error| panic!("{way}: {error}\n{}", ended.err));
+        let folded = folded
+            .unwrap_or_else(|error| panic!("{way}: {error}\n{}\n{}", variant["trials"], ended.err));
         let has = |program: &str| folded.lines().any(|line| line.starts_with(program));
         assert!(has("tachograph [process];"), "{way}: {folded}");
-        assert!(way != "forwarded" || has("docker-proxy [process];"), "{folded}");
+        assert!(*way != "forwarded" || has("docker-proxy [process];"), "{folded}");
     }
     ended.prints("[]\n[]\n");
     assert_eq!(place.leftovers(), Vec::<std::path::PathBuf>::new());

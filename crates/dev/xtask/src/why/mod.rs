@@ -131,6 +131,8 @@ impl Entry {
 pub(crate) fn prove(wanted: &WhyOptions) -> Result<bool, String> {
     let Options { runs, seed } = wanted.options.into();
     let tachograph = wanted.binary.clone().map_or_else(binary::path, Ok)?;
+    // Servers start in a folder of their own.
+    let tachograph = std::path::absolute(tachograph).map_err(|error| error.to_string())?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let languages = wanted.language.as_ref().map_or(&LANGUAGES[..], std::slice::from_ref);
     for language in languages {
