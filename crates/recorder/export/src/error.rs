@@ -53,6 +53,22 @@ pub enum ExportError {
         /// A series that the store lacks.
         series: String,
     },
+    /// A plain export to a table of Delta Lake.
+    #[error("{folder} is a table of Delta Lake, whose files are not to be read without its log: use --delta, or name another folder", folder = .0.display())]
+    IsDelta(PathBuf),
+    /// An export to a table of Delta Lake in a folder with a plain export.
+    #[error("{folder} has files of export --parquet, which other readers would take for files of the table: name another folder", folder = .0.display())]
+    IsPlain(PathBuf),
+    /// A table that another program has changed so that it cannot be continued.
+    #[error("cannot continue the table of Delta Lake in {folder} at version {version} ({cause}): export to another folder", folder = .folder.display())]
+    NotContinued {
+        /// The folder of the table.
+        folder: PathBuf,
+        /// The version that would have been read or written next.
+        version: u64,
+        /// What was changed.
+        cause: String,
+    },
     /// Another export of the same record writes to the same folder.
     #[error("another export of this record to {0} is running: wait until it has ended")]
     Running(PathBuf),

@@ -217,11 +217,7 @@ impl ReadyChange {
             return Ok(());
         }
         if self.change == FileChange::Replace {
-            // The names of the file, of its folder and of the folder of the step.
-            for folder in folder.ancestors().take(3) {
-                let synced = File::open(folder).and_then(|folder| folder.sync_all());
-                synced.map_err(ExportError::file("write", folder))?;
-            }
+            sync_names(folder)?;
         }
         // It is not worth a sync: without it the file is made again.
         let noted = fs::write(notes_part, &self.notes).and_then(|()| fs::rename(notes_part, notes));
@@ -235,6 +231,15 @@ impl Drop for ReadyChange {
             self.files.give_up();
         }
     }
+}
+
+/// Brings names to disk: of the files in a folder, of the folder, and of the one that has it.
+pub(crate) fn sync_names(folder: &Path) -> Result<(), ExportError> {
+    for folder in folder.ancestors().take(3).filter(|folder| !folder.as_os_str().is_empty()) {
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(ExportError::file("write", folder))?;
+    }
+    Ok(())
 }
 
 /// The name of a file while it is written: readers ignore it.

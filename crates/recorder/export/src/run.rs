@@ -9,10 +9,12 @@ use series::{Flavor, Step};
 use store::{Digests, OfSeries, Selector, Series, SlotSum, SpanDigest, Store, step_name};
 
 use crate::day::Day;
+use crate::delta::{self, CURRENT};
 use crate::earlier::{EarlierSlots, Numbers};
 use crate::file::{FileMetadata, TableFile, io_error};
 use crate::notes::Notes;
 use crate::place::{ExportFolder, FileChange, Files, ReadyChange, put};
+use crate::table::{DELTA_LOG, partition_path, partitions};
 use crate::{ExportError, Partition};
 
 /// What to export.
@@ -71,38 +73,70 @@ pub fn export(
     request: &ExportRequest,
     each: &mut dyn FnMut(&PartitionChange),
 ) -> Result<Summary, ExportError> {
-    let steps = steps(store, request)?;
-    if store.series_count()? == 0 {
-        return Err(ExportError::NoSeries(store.place()));
+    if folder.join(DELTA_LOG).exists() {
+        return Err(ExportError::IsDelta(folder.to_owned()));
     }
-    if folder.exists() && !folder.is_dir() {
-        return Err(ExportError::NotAFolder(folder.to_owned()));
-    }
+    let steps = wanted_steps(store, folder, request)?;
     let recorder = store.recorder()?;
     let place = ExportFolder::new(folder, &recorder);
-    let _lock = match request.dry_run {
-        true => None,
-        false => Some(place.take()?),
-    };
-    let mut known = StoreSeries::default();
-    known.load(store)?;
-    let (recorder, ready) = (&recorder, Vec::new());
-    let mut run = ExportRun { known, place, recorder, request, ready, each };
-    let mut summary = Summary::default();
-    for step in steps {
-        run.step(store, step, &mut summary)?;
-    }
-    put(&mut run.ready)?;
-    Ok(summary)
+    let _lock = lock(&place, request)?;
+    let mut run = ExportRun::new(store, place, &recorder, request, each)?;
+    run.steps(store, &steps)
 }
 
-/// The wanted steps, which the store must keep.
-fn steps(store: &mut dyn Store, request: &ExportRequest) -> Result<Vec<Step>, ExportError> {
+/// Exports the sealed slots of a store to a table of Delta Lake, in one commit, and calls `each` for
+/// every change. Also the version of the table; `None` if there is no table, because there are no
+/// slots, or nothing is to be written.
+///
+/// # Errors
+/// [`ExportError`]. The table is then as it was.
+pub fn export_delta(
+    store: &mut dyn Store,
+    folder: &Path,
+    request: &ExportRequest,
+    each: &mut dyn FnMut(&PartitionChange),
+) -> Result<(Summary, Option<u64>), ExportError> {
+    let steps = wanted_steps(store, folder, request)?;
+    if !folder.join(DELTA_LOG).exists() && partitions(folder).is_ok_and(|found| !found.is_empty()) {
+        return Err(ExportError::IsPlain(folder.to_owned()));
+    }
+    let recorder = store.recorder()?;
+    let current = folder.join(CURRENT);
+    let place = ExportFolder::new(&current, &recorder);
+    let _lock = lock(&place, request)?;
+    let mut each_in_table = |change: &PartitionChange| {
+        let mut change = change.clone();
+        change.partition.path =
+            partition_path(folder, &change.partition.step, &change.partition.day);
+        each(&change);
+    };
+    let mut run = ExportRun::new(store, place, &recorder, request, &mut each_in_table)?;
+    let summary = run.steps(store, &steps)?;
+    let version = if request.dry_run { None } else { delta::commit(folder, &recorder)? };
+    Ok((summary, version))
+}
+
+fn lock(place: &ExportFolder<'_>, request: &ExportRequest) -> Result<Option<File>, ExportError> {
+    if request.dry_run { Ok(None) } else { place.take().map(Some) }
+}
+
+/// The wanted steps, which the store must keep. Nothing is written before.
+fn wanted_steps(
+    store: &mut dyn Store,
+    folder: &Path,
+    request: &ExportRequest,
+) -> Result<Vec<Step>, ExportError> {
     let known: Vec<Step> = store.retentions()?.into_iter().map(|kept| kept.step).collect();
     if let Some(step) = request.steps.iter().find(|step| !known.contains(step)) {
         let known: Vec<String> = known.into_iter().map(step_name).collect();
         let (place, step) = (store.place(), step_name(*step));
         return Err(ExportError::NoStep { place, step, known: known.join(", ") });
+    }
+    if store.series_count()? == 0 {
+        return Err(ExportError::NoSeries(store.place()));
+    }
+    if folder.exists() && !folder.is_dir() {
+        return Err(ExportError::NotAFolder(folder.to_owned()));
     }
     let is_wanted = |step: &Step| request.steps.is_empty() || request.steps.contains(step);
     Ok(known.into_iter().filter(is_wanted).collect())
@@ -174,7 +208,28 @@ struct PartitionJob<'j> {
     until_us: i64,
 }
 
-impl ExportRun<'_> {
+impl<'r> ExportRun<'r> {
+    fn new(
+        store: &mut dyn Store,
+        place: ExportFolder<'r>,
+        recorder: &'r str,
+        request: &'r ExportRequest,
+        each: &'r mut dyn FnMut(&PartitionChange),
+    ) -> Result<ExportRun<'r>, ExportError> {
+        let mut known = StoreSeries::default();
+        known.load(store)?;
+        Ok(ExportRun { known, place, recorder, request, ready: Vec::new(), each })
+    }
+
+    fn steps(&mut self, store: &mut dyn Store, steps: &[Step]) -> Result<Summary, ExportError> {
+        let mut summary = Summary::default();
+        for step in steps {
+            self.step(store, *step, &mut summary)?;
+        }
+        put(&mut self.ready)?;
+        Ok(summary)
+    }
+
     fn step(
         &mut self,
         store: &mut dyn Store,

@@ -50,6 +50,9 @@ pub const PARTITION_COLUMNS: [Column; 2] = [
     column("day", "string", "day of the slot's start, UTC: 2026-11-22"),
 ];
 
+/// The folder with the commits of a table of Delta Lake.
+pub(crate) const DELTA_LOG: &str = "_delta_log";
+
 /// How the names of the exported files begin. Readers ignore names that begin with `_` or `.`.
 pub(crate) const FILE_PREFIX: &str = "tachograph-";
 
@@ -70,8 +73,14 @@ pub struct Partition {
 /// The partitions in a folder, ordered by step and day. What has another name is ignored.
 ///
 /// # Errors
-/// Those of reading the folder and the folders in it.
+/// Those of reading the folder and the folders in it; a table of Delta Lake, whose files must not be
+/// read without its log.
 pub fn partitions(folder: &Path) -> io::Result<Vec<Partition>> {
+    if folder.join(DELTA_LOG).exists() {
+        return Err(io::Error::other(
+            "it is a table of Delta Lake: name a folder of export --parquet",
+        ));
+    }
     let mut found = Vec::new();
     for (step, of_step) in folders(folder, "step=")? {
         for (day, path) in folders(&of_step, "day=")? {

@@ -1,4 +1,4 @@
-//! `tachograph export`: sealed slots as Parquet files.
+//! `tachograph export`: sealed slots as Parquet files, or as a table of Delta Lake.
 
 use export::{ExportRequest, PartitionChange, Summary};
 use series::Step;
@@ -31,10 +31,20 @@ pub(crate) fn run(flags: &ExportFlags, global: &GlobalFlags) -> Outcome {
             listed = output::print(&format!("{}\n", change.partition.path.display()));
         }
     };
-    let summary = export::export(&mut *store, &flags.parquet, &request, &mut each)?;
+    let (folder, summary, version) = match (&flags.delta, &flags.parquet) {
+        (Some(table), _) => {
+            let (summary, version) = export::export_delta(&mut *store, table, &request, &mut each)?;
+            (table, summary, version)
+        }
+        (None, Some(folder)) => {
+            (folder, export::export(&mut *store, folder, &request, &mut each)?, None)
+        }
+        (None, None) => return Err(Failure::new("use --parquet FOLDER or --delta FOLDER")),
+    };
     listed?;
     if !flags.dry_run {
-        output::print(&format!("{}: {}\n", flags.parquet.display(), text(&summary)))?;
+        let version = version.map(|version| format!("; version {version}")).unwrap_or_default();
+        output::print(&format!("{}: {}{version}\n", folder.display(), text(&summary)))?;
         note(&summary);
     }
     Ok(Status::Well)

@@ -12,6 +12,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   tachograph export --parquet /data/slots
   tachograph export --parquet /data/slots --step 1m --step 1h --since 2026-11-01
+  tachograph export --delta /data/table
   duckdb -c \"SELECT day, sum(total) FROM read_parquet('/data/slots/*/*/*.parquet')
              WHERE step = '1h' AND measurement = 'requests' GROUP BY day\"
 
@@ -22,8 +23,16 @@ Several recorders may export to one folder. What has expired in the record stays
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExportFlags {
     /// Write Parquet files to this folder, as step=10s/day=2026-11-22/…
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        required_unless_present = "delta",
+        conflicts_with = "delta"
+    )]
+    pub(crate) parquet: Option<PathBuf>,
+    /// Write a table of Delta Lake to this folder: readers see all of an export or nothing of it
     #[arg(long, value_name = "FOLDER")]
-    pub(crate) parquet: PathBuf,
+    pub(crate) delta: Option<PathBuf>,
     /// Length of the slots to export; repeatable [default: all that are stored]
     #[arg(long, value_name = "TIME", value_parser = parse_length)]
     pub(crate) step: Vec<Nanos>,

@@ -1,9 +1,12 @@
 //! `tachograph export`: as documented, with bad input, and interrupted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
+
+use serde_json::{Value, json};
 
 use crate::support::{Place, TACHOGRAPH};
 
@@ -83,6 +86,7 @@ fn bad_input_is_one_sentence_with_what_to_do() {
     import(&place, START_S, 60);
     place.write("file", "");
     refused(&[], "--parquet <FOLDER>");
+    refused(&["--parquet", "slots", "--delta", "slots"], "cannot be used with");
     refused(
         &["--parquet", "file"],
         "error: file is not a folder: name a folder for the export, which need not exist\n",
@@ -184,4 +188,119 @@ fn an_export_that_is_killed_leaves_old_files_or_new_ones_and_the_next_removes_th
     left.sort();
     others.sort();
     assert_eq!(left, others, "nothing is left of the exports that were killed");
+}
+
+/// The paths that a table of Delta Lake has in its last version, all of which exist; and that version.
+fn delta_files(table: &Path) -> (BTreeSet<String>, u64) {
+    let (mut paths, mut version) = (BTreeSet::new(), 0);
+    let commit = |version: u64| table.join(format!("_delta_log/{version:020}.json"));
+    while let Ok(text) = std::fs::read_to_string(commit(version)) {
+        for line in text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+            if let Some(path) = line["add"]["path"].as_str() {
+                paths.insert(path.to_owned());
+            }
+            if let Some(path) = line["remove"]["path"].as_str() {
+                assert!(paths.remove(path));
+            }
+        }
+        version += 1;
+    }
+    assert!(paths.iter().all(|path| table.join(path).exists()));
+    (paths, version - 1)
+}
+
+#[test]
+fn a_commit_that_is_killed_was_made_or_not() {
+    let place = Place::new();
+    import(&place, START_S, 3 * 1_440);
+    let export = || {
+        let mut command = place.command(&["export", "--delta", "table"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let began = Instant::now();
+    place.finish(export()).status(0);
+    let whole = began.elapsed();
+    let (mut before, mut version) = delta_files(&place.path("table"));
+    let mut interrupted = 0;
+    for part in 1..=8 {
+        let line = |i: u64| format!("late{part}.{} 5 {}\n", i % 5, START_S + i / 5 * 600);
+        place.write("late.txt", &(0..3 * 144 * 5).map(line).collect::<String>());
+        place.run(&["import", "late.txt", "-f", "graphite", "--step", "60s"]).status(0);
+        let mut child = export().spawn().unwrap();
+        std::thread::sleep(whole * part / 9);
+        interrupted += u32::from(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (after, new) = delta_files(&place.path("table"));
+        assert_eq!(after == before, new == version, "after {part} ninths");
+        assert!(after.len() == 6 && new <= version + 1, "{new} after {version}: {after:?}");
+        place.finish(export()).status(0).prints(&format!("; version {}\n", version + 1));
+        let (complete, new) = delta_files(&place.path("table"));
+        assert!(new == version + 1 && complete.is_disjoint(&before));
+        (before, version) = (complete, new);
+    }
+    assert!(interrupted > 0);
+    // Nothing is left of those that were killed: the files of all versions, and as they are now.
+    let (tables, _) = files(&place.path("table"));
+    assert_eq!(tables.len() as u64, 6 * (version + 1) + 6);
+}
+
+/// What a reader prints: `version`, and `sums` by step.
+const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/delta.py");
+
+#[test]
+fn readers_of_a_delta_table_see_all_of_an_export_or_nothing_of_it() {
+    let place = Place::new();
+    import(&place, START_S, 3 * 1_440);
+    let export = || place.run(&["export", "--delta", "table"]);
+    export().status(0).prints("table: wrote 6 files (").prints("; version 0\n");
+    let packages = ["deltalake==1.6.6", "arro3-core==0.9.1"].map(str::to_owned);
+    let python = stage::python::ensure_env(&packages, None, &mut |_| ()).unwrap().join("python");
+    let mut reader = Command::new(python);
+    reader.arg(READER).arg(place.path("table")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut reader = reader.spawn().unwrap();
+    let mut lines = BufReader::new(reader.stdout.take().unwrap()).lines();
+    let mut read = vec![lines.next().unwrap().unwrap()];
+    let rest = std::thread::spawn(move || lines.map(Result::unwrap).collect::<Vec<String>>());
+    for round in 1..=10 {
+        // Series that are new, on each of the days.
+        let line = |i: u64| format!("late{round}.{} 5 {}\n", i % 5, START_S + i / 5 * 600);
+        place.write("late.txt", &(0..3 * 144 * 5).map(line).collect::<String>());
+        place.run(&["import", "late.txt", "-f", "graphite", "--step", "60s"]).status(0);
+        export().status(0).prints("wrote 6 files (").prints(&format!("; version {round}\n"));
+    }
+    drop(reader.stdin.take());
+    read.extend(rest.join().unwrap());
+    assert!(reader.wait().unwrap().success());
+    let mut quiet: BTreeMap<u64, Value> = BTreeMap::new();
+    let mut during: BTreeSet<(u64, String)> = BTreeSet::new();
+    for line in read {
+        let line: Value = serde_json::from_str(&line).unwrap();
+        let version = line["version"].as_u64().unwrap();
+        match line["during"] == true {
+            true => drop(during.insert((version, line["sums"].to_string()))),
+            false => drop(quiet.insert(version, line["sums"].clone())),
+        }
+    }
+    assert!(quiet.len() > 3, "versions that were read: {:?}", quiet.keys());
+    for (version, sums) in during {
+        assert_eq!(sums, quiet[&version].to_string(), "version {version} while the table changed");
+    }
+    // The plain export has the same rows as the last version.
+    place.run(&["export", "--parquet", "plain"]).status(0);
+    let mut rows: BTreeMap<String, u64> = BTreeMap::new();
+    for partition in export::partitions(&place.path("plain")).unwrap() {
+        let totals = export::totals(&partition.path).unwrap();
+        *rows.entry(partition.step).or_default() += totals.rows;
+    }
+    let last: Vec<(Value, Value)> = quiet[&10]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|sums| (sums[0].clone(), sums[1].clone()))
+        .collect();
+    let plain: Vec<(Value, Value)> =
+        rows.into_iter().map(|(step, rows)| (json!(step), json!(rows))).collect();
+    assert_eq!(last, plain);
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A test that fails to set up has failed.
 
+mod delta;
 mod reading;
 mod recorder;
 

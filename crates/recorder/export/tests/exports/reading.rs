@@ -74,7 +74,8 @@ pub(crate) fn read_all(folder: &Path) -> Vec<Row> {
     rows
 }
 
-fn read(path: &Path, partition: &export::Partition, rows: &mut Vec<Row>) {
+/// Adds the rows of a file.
+pub(crate) fn read(path: &Path, partition: &export::Partition, rows: &mut Vec<Row>) {
     let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let mut last = (String::new(), i64::MIN);
     let mut seen = std::collections::BTreeSet::new();
