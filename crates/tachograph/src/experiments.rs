@@ -181,18 +181,18 @@ pub(crate) fn python_path() -> Result<PathBuf, Failure> {
 /// Writes a part of the binary to the cache folder, once per content, and returns its path.
 fn extract(dir: &Dir<'_>, name: &str) -> Result<PathBuf, Failure> {
     let folder = cache_folder()?.join(format!("{name}-{:016x}", fingerprint(dir)));
-    if folder.join(".complete").exists() {
-        return Ok(folder);
-    }
     let wrong = |error: std::io::Error| {
         Failure::new(format!(
             "cannot write {}: {error}; XDG_CACHE_HOME chooses another cache folder",
             folder.display()
         ))
     };
-    std::fs::create_dir_all(&folder).map_err(wrong)?;
-    dir.extract(&folder).map_err(wrong)?;
-    std::fs::write(folder.join(".complete"), "").map_err(wrong)?;
+    if !folder.join(".complete").exists() {
+        std::fs::create_dir_all(&folder).map_err(wrong)?;
+        dir.extract(&folder).map_err(wrong)?;
+        std::fs::write(folder.join(".complete"), "").map_err(wrong)?;
+    }
+    stage::python::share(&folder).map_err(wrong)?;
     Ok(folder)
 }
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::env;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -228,7 +229,48 @@ fn make(
             .args(requirements);
         run(&mut pip, log)?.check(|output| no_packages(output, dir, requirements, python))?;
     }
-    fs::write(dir.join(STAMP), requirements.join("\n")).map_err(|error| unusable(dir, &error))
+    let written = fs::write(dir.join(STAMP), requirements.join("\n"));
+    written.and_then(|()| share(dir)).map_err(|error| unusable(dir, &error))
+}
+
+/// Lets everybody read a folder of root's cache, and reach it, whatever the umask was: servers that
+/// drop root's rights read it. Does nothing for other users.
+///
+/// # Errors
+/// Those of reading it and of changing its permissions.
+pub fn share(folder: &Path) -> io::Result<()> {
+    let Some(cache) = cache_root().filter(|_| rustix::process::getuid().is_root()) else {
+        return Ok(());
+    };
+    for above in folder.ancestors().skip(1).take_while(|above| above.starts_with(&cache)) {
+        allow(above)?;
+    }
+    share_all(folder)
+}
+
+fn share_all(folder: &Path) -> io::Result<()> {
+    allow(folder)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()? {
+            kind if kind.is_dir() => share_all(&entry.path())?,
+            kind if kind.is_file() => allow(&entry.path())?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Gives everybody the owner's right to read, and to execute or to enter.
+fn allow(path: &Path) -> io::Result<()> {
+    let mut permissions = fs::metadata(path)?.permissions();
+    let mode = permissions.mode();
+    let wanted = mode | (mode & 0o500) >> 3 | (mode & 0o500) >> 6;
+    if wanted == mode {
+        return Ok(());
+    }
+    permissions.set_mode(wanted);
+    fs::set_permissions(path, permissions)
 }
 
 /// A command's exit status and the end of its output.

@@ -9,6 +9,10 @@ use crate::flags::export::ExportFlags;
 use crate::flags::series::now_us;
 use crate::{output, stores};
 
+/// Without a folder.
+const WHERE: &str =
+    "name a folder: --parquet FOLDER for plain files, or --delta FOLDER for a table of Delta Lake";
+
 pub(crate) fn run(flags: &ExportFlags, global: &GlobalFlags) -> Outcome {
     if flags.since.zip(flags.until).is_some_and(|(since, until)| since > until) {
         return Err(Failure::new("--since is later than --until: exchange them"));
@@ -39,7 +43,7 @@ pub(crate) fn run(flags: &ExportFlags, global: &GlobalFlags) -> Outcome {
         (None, Some(folder)) => {
             (folder, export::export(&mut *store, folder, &request, &mut each)?, None)
         }
-        (None, None) => return Err(Failure::new("use --parquet FOLDER or --delta FOLDER")),
+        (None, None) => return Err(Failure::new(WHERE)),
     };
     listed?;
     if !flags.dry_run {

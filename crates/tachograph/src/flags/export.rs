@@ -23,12 +23,7 @@ Several recorders may export to one folder. What has expired in the record stays
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExportFlags {
     /// Write Parquet files to this folder, as step=10s/day=2026-11-22/…
-    #[arg(
-        long,
-        value_name = "FOLDER",
-        required_unless_present = "delta",
-        conflicts_with = "delta"
-    )]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "delta")]
     pub(crate) parquet: Option<PathBuf>,
     /// Write a table of Delta Lake to this folder: readers see all of an export or nothing of it
     #[arg(long, value_name = "FOLDER")]

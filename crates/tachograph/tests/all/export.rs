@@ -85,7 +85,7 @@ fn bad_input_is_one_sentence_with_what_to_do() {
     refused(&["--parquet", "slots"], "no series recorded in ");
     import(&place, START_S, 60);
     place.write("file", "");
-    refused(&[], "--parquet <FOLDER>");
+    refused(&[], "error: name a folder: --parquet FOLDER for plain files, or --delta FOLDER");
     refused(&["--parquet", "slots", "--delta", "slots"], "cannot be used with");
     refused(
         &["--parquet", "file"],

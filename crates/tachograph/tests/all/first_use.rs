@@ -46,6 +46,37 @@ fn a_copied_experiment_lacked_its_files() {
 }
 
 #[test]
+fn what_root_had_in_its_cache_was_only_for_root_after_a_run_with_a_strict_umask() {
+    if !rustix::process::getuid().is_root() {
+        return support::not_run("only root's cache is also for servers that drop its rights");
+    }
+    let place = Place::new();
+    let url = ["compare", "--quick", "--max-time", "1s", "--closed-only", "http://127.0.0.1:1/"];
+    let run = |umask: &str| {
+        let mut command = place.command(&url);
+        command.env("XDG_CACHE_HOME", place.path("cache"));
+        let script = format!("umask {umask}; exec \"$0\" \"$@\"");
+        place.finish(support::run_by("sh", &["-c", &script], &command)).status(2);
+    };
+    let find = |condition: &[&str]| {
+        let mut command = std::process::Command::new("find");
+        let found = command.arg(place.path("cache/tachograph")).args(condition).output().unwrap();
+        String::from_utf8(found.stdout).unwrap()
+    };
+    run("077");
+    assert!(find(&["-name", "tachograph_counter.py"]).contains("/python-"));
+    assert_eq!(find(&["!", "-perm", "-o=r"]), "");
+    // One that was made before is mended.
+    let status = std::process::Command::new("chmod")
+        .args(["-R", "go="])
+        .arg(place.path("cache/tachograph"))
+        .status();
+    assert!(status.unwrap().success());
+    run("022");
+    assert_eq!(find(&["!", "-perm", "-o=r"]), "");
+}
+
+#[test]
 fn an_experiment_with_includes_is_copied_whole_and_nothing_is_replaced() {
     let place = Place::new();
     let eject = |name: &str| place.run(&["run", name, "--eject", "mine"]);
