@@ -12,7 +12,10 @@ use serde_json::Value;
 fn counts_and_faults_of_wrk_ab_and_h2load() {
     let docs = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .args("truth --rounds 1 --tool wrk --tool ab --tool h2load --tools nowhere".split(' '))
+        .args(
+            "truth --patience 120 --rounds 1 --tool wrk --tool ab --tool h2load --tools nowhere"
+                .split(' '),
+        )
         .args("--only counts-number --only status-500 --only wrong-body --only unix".split(' '))
         .arg("--docs")
         .arg(docs.path())
@@ -55,7 +58,7 @@ fn counts_and_faults_of_wrk_ab_and_h2load() {
 fn counts_and_faults_over_tls_and_http2() {
     let docs = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .args("truth --rounds 1 --tool wrk --tool h2load --tools nowhere".split(' '))
+        .args("truth --patience 120 --rounds 1 --tool wrk --tool h2load --tools nowhere".split(' '))
         .args("--only https-counts --only https-status-500 --only h2c-counts".split(' '))
         .args("--only h2c-reset --only h2-counts --only h2-wrong-body".split(' '))
         .arg("--docs")

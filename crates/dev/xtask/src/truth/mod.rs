@@ -55,6 +55,9 @@ struct Options {
     /// Rounds of all tools
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
+    /// How much longer than its load a tool may take, in seconds
+    #[arg(long, value_name = "S", default_value_t = 20)]
+    patience: u64,
     /// Seed of the tools' order
     #[arg(long, value_name = "N", default_value_t = Seed(1))]
     seed: Seed,

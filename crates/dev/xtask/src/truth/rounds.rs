@@ -19,9 +19,6 @@ use crate::tools::load::{Load, OUT, SCRIPT, SOCKET};
 use crate::tools::report::ToolOutput;
 use crate::tools::rounds::Rounds;
 
-/// Additional time for a tool.
-const PATIENCE: Duration = Duration::from_secs(20);
-
 /// How long the server must have received nothing to be done.
 const SETTLED: Duration = Duration::from_millis(100);
 
@@ -89,7 +86,7 @@ impl<'o> Turns<'o> {
         }
         let cpu = self.rounds.tool_cpu;
         let mut process = PinnedProcess::start(cpu, program, arguments.split(' '), folder.path())?;
-        let limit = Duration::from_secs(load.seconds().into()) + PATIENCE;
+        let limit = Duration::from_secs(u64::from(load.seconds()) + self.options.patience);
         let status = process.wait(limit, &self.rounds.stop)?;
         let mut text = process.printed();
         // Ends the tool if it is still running.

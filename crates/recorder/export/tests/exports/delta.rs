@@ -72,7 +72,7 @@ fn every_version_stays_what_the_store_had() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path();
     let mut recorder = Recorder::new(&mut store);
-    recorder.history(DAY_US, 11);
+    recorder.history(6 * HOUR_US, 11);
     let mut truths = vec![recorder.truth(i64::MAX)];
     assert_eq!(commit(&mut store, table).1, Some(0));
     let day_us = at("2026-11-20");
@@ -120,7 +120,7 @@ fn recorders_commit_side_by_side() {
     let table = folder.path();
     let export_all = |number: i64| {
         let mut store = Sqlite::open(recorder::temporary().join("a.sqlite")).unwrap();
-        Recorder::new(&mut store).count("requests", "a", at("2026-11-20"), DAY_US, 86_400 * number);
+        Recorder::new(&mut store).count("requests", "a", at("2026-11-20"), HOUR_US, 3_600 * number);
         for round in 0..6 {
             let from_us = at("2026-11-20") + round * HOUR_US;
             Recorder::again(&mut store).count("late", "a", from_us, HOUR_US, 60);
