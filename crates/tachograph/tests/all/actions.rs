@@ -241,7 +241,8 @@ name = "fails"
 stack = "server"
 action = { name = "reload", command = "echo no such master >&2; exit 3", at = "100ms" }
 "#;
-    let file = experiment(&place, "500ms", variants);
+    // An action that is still running when its trial ends is another fault.
+    let file = experiment(&place, "3s", variants);
     let ended = place.run(&["run", &file, "--quick", "--max-time", "1s"]);
     let words = "INVALID: the action reload echo no such master >&2; exit 3 ended with status 3";
     ended.status(1).prints(words).prints("no such master (block 1)");
