@@ -66,6 +66,7 @@ pub fn ensure_env_in(
         }
         made?;
     }
+    share(&dir).map_err(|error| unusable(&dir, &error))?;
     Ok(dir.join("bin"))
 }
 
@@ -229,8 +230,7 @@ fn make(
             .args(requirements);
         run(&mut pip, log)?.check(|output| no_packages(output, dir, requirements, python))?;
     }
-    let written = fs::write(dir.join(STAMP), requirements.join("\n"));
-    written.and_then(|()| share(dir)).map_err(|error| unusable(dir, &error))
+    fs::write(dir.join(STAMP), requirements.join("\n")).map_err(|error| unusable(dir, &error))
 }
 
 /// Lets everybody read a folder of root's cache, and reach it, whatever the umask was: servers that
@@ -245,11 +245,14 @@ pub fn share(folder: &Path) -> io::Result<()> {
     for above in folder.ancestors().skip(1).take_while(|above| above.starts_with(&cache)) {
         allow(above)?;
     }
+    // The folder itself comes last: where it is open, so is what is in it.
+    if fs::metadata(folder)?.permissions().mode() & 0o005 == 0o005 {
+        return Ok(());
+    }
     share_all(folder)
 }
 
 fn share_all(folder: &Path) -> io::Result<()> {
-    allow(folder)?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         match entry.file_type()? {
@@ -258,7 +261,7 @@ fn share_all(folder: &Path) -> io::Result<()> {
             _ => {}
         }
     }
-    Ok(())
+    allow(folder)
 }
 
 /// Gives everybody the owner's right to read, and to execute or to enter.

@@ -26,14 +26,14 @@ use crate::table::{
 /// The folder with the files as they are now.
 pub(crate) const CURRENT: &str = "_tachograph";
 
-/// For so long, readers can read what was replaced: what Delta Lake promises too by default.
+/// How long replaced files can still be read; Delta Lake's own default.
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
 
 /// The versions of the protocol that are written; a table with greater ones is not continued.
 const READER_VERSION: u32 = 1;
 const WRITER_VERSION: u32 = 2;
 
-/// Commits of others that may come first, one after the other.
+/// How often something is tried again because another recorder came first.
 const ATTEMPTS_MAX: u32 = 1_000;
 
 /// A line of a commit, as far as it matters here.
@@ -119,6 +119,9 @@ pub(crate) fn commit(folder: &Path, recorder: &str) -> Result<Option<u64>, Expor
     let new: Vec<&CurrentFile> =
         wanted.iter().filter(|file| !table.active.contains(&file.path)).collect();
     if !old.is_empty() || !new.is_empty() {
+        // Before the files, which would be taken for a plain export if this is stopped now.
+        let log = folder.join(DELTA_LOG);
+        fs::create_dir_all(&log).map_err(ExportError::file("create", &log))?;
         new.iter().try_for_each(|file| table.link(file))?;
         let now = now();
         let mut actions = removals(&old, now);
@@ -265,10 +268,9 @@ impl DeltaTable<'_> {
         }
     }
 
-    /// Adds a commit after all others.
+    /// Adds a commit after all others, in the folder for them.
     fn append(&mut self, actions: &[Value], now: Duration) -> Result<(), ExportError> {
         let log = self.folder.join(DELTA_LOG);
-        fs::create_dir_all(&log).map_err(ExportError::file("create", &log))?;
         for _ in 0..ATTEMPTS_MAX {
             let mut all = self.about(now).to_vec();
             if self.next == 0 {
@@ -378,7 +380,7 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Whether a folder has commits, or what stands for them.
+/// Whether a folder has commits or checkpoints.
 fn is_log(log: &Path) -> bool {
     let entries = fs::read_dir(log).into_iter().flatten().flatten();
     entries.into_iter().any(|entry| !entry.file_name().to_string_lossy().starts_with('.'))

@@ -76,7 +76,7 @@ pub fn export(
     if folder.join(DELTA_LOG).exists() {
         return Err(ExportError::IsDelta(folder.to_owned()));
     }
-    let steps = wanted_steps(store, folder, request)?;
+    let steps = checked_steps(store, folder, request)?;
     let recorder = store.recorder()?;
     let place = ExportFolder::new(folder, &recorder);
     let _lock = lock(&place, request)?;
@@ -89,14 +89,15 @@ pub fn export(
 /// slots, or nothing is to be written.
 ///
 /// # Errors
-/// [`ExportError`]. The table is then as it was.
+/// [`ExportError`]. The table is then as it was, unless only files that were replaced long ago could
+/// not be removed.
 pub fn export_delta(
     store: &mut dyn Store,
     folder: &Path,
     request: &ExportRequest,
     each: &mut dyn FnMut(&PartitionChange),
 ) -> Result<(Summary, Option<u64>), ExportError> {
-    let steps = wanted_steps(store, folder, request)?;
+    let steps = checked_steps(store, folder, request)?;
     if !folder.join(DELTA_LOG).exists() && partitions(folder).is_ok_and(|found| !found.is_empty()) {
         return Err(ExportError::IsPlain(folder.to_owned()));
     }
@@ -120,8 +121,8 @@ fn lock(place: &ExportFolder<'_>, request: &ExportRequest) -> Result<Option<File
     if request.dry_run { Ok(None) } else { place.take().map(Some) }
 }
 
-/// The wanted steps, which the store must keep. Nothing is written before.
-fn wanted_steps(
+/// The steps to export; refuses what is wrong before anything is written.
+fn checked_steps(
     store: &mut dyn Store,
     folder: &Path,
     request: &ExportRequest,

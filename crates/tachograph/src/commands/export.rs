@@ -9,8 +9,8 @@ use crate::flags::export::ExportFlags;
 use crate::flags::series::now_us;
 use crate::{output, stores};
 
-/// Without a folder.
-const WHERE: &str =
+/// The advice if no folder is named.
+const NO_FOLDER: &str =
     "name a folder: --parquet FOLDER for plain files, or --delta FOLDER for a table of Delta Lake";
 
 pub(crate) fn run(flags: &ExportFlags, global: &GlobalFlags) -> Outcome {
@@ -43,7 +43,7 @@ pub(crate) fn run(flags: &ExportFlags, global: &GlobalFlags) -> Outcome {
         (None, Some(folder)) => {
             (folder, export::export(&mut *store, folder, &request, &mut each)?, None)
         }
-        (None, None) => return Err(Failure::new(WHERE)),
+        (None, None) => return Err(Failure::new(NO_FOLDER)),
     };
     listed?;
     if !flags.dry_run {

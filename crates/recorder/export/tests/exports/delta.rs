@@ -181,6 +181,22 @@ fn what_was_replaced_long_ago_or_never_committed_is_removed() {
 }
 
 #[test]
+fn a_first_export_that_was_stopped_before_its_commit_is_not_taken_for_a_plain_one() {
+    let mut store = Memory::new();
+    Recorder::new(&mut store).count("sold", "a", at("2026-11-20"), HOUR_US, 3);
+    let folder = tempfile::tempdir().unwrap();
+    // The last of three steps cannot get its folder.
+    let in_the_way = folder.path().join("step=1m");
+    std::fs::write(&in_the_way, "").unwrap();
+    let said = refusal(&mut store, folder.path());
+    assert!(said.starts_with("cannot create "), "{said}");
+    assert!(!commit_path(folder.path(), 0).exists() && folder.path().join("step=1h").exists());
+    std::fs::remove_file(&in_the_way).unwrap();
+    assert_eq!(commit(&mut store, folder.path()).1, Some(0));
+    assert_eq!(files(folder.path(), 0).len(), 3);
+}
+
+#[test]
 fn a_table_that_another_program_has_changed_is_not_continued() {
     let mut store = Memory::new();
     Recorder::new(&mut store).count("sold", "a", at("2026-11-20"), HOUR_US, 3);
