@@ -134,7 +134,8 @@ fn uses_files(variant: &Variant) -> bool {
             ReadyCheck::Port(text)
             | ReadyCheck::Socket(text)
             | ReadyCheck::Http(text)
-            | ReadyCheck::File(text) => text.as_str(),
+            | ReadyCheck::File(text)
+            | ReadyCheck::Adopted(text) => text.as_str(),
         }));
     }
     texts.extend(variant.served_by.as_ref().and_then(|by| match by {

@@ -217,6 +217,9 @@ pub enum ReadyCheck {
     Http(String),
     /// A file exists.
     File(String),
+    /// What an engine has started for a container has been moved to the stack, which this file
+    /// signals.
+    Adopted(String),
 }
 
 /// The signal that asks a process to stop.

@@ -48,7 +48,9 @@ impl Check {
                 Ok(target) => Err(format!("'{target}' is not an HTTP target")),
                 Err(error) => Err(error.to_string()),
             },
-            ReadyCheck::File(text) => Ok(Check::Exists(PathBuf::from(vars.expand(text)))),
+            ReadyCheck::File(text) | ReadyCheck::Adopted(text) => {
+                Ok(Check::Exists(PathBuf::from(vars.expand(text))))
+            }
         }
     }
 
@@ -157,6 +159,7 @@ mod tests {
             ),
             (ReadyCheck::Socket(text("unix:@a")), Ok("the socket @a to accept connections")),
             (ReadyCheck::File(text("/x/$PORT")), Ok("the file /x/8000")),
+            (ReadyCheck::Adopted(text("/x/$PORT")), Ok("the file /x/8000")),
             (
                 ReadyCheck::Http(text("http://127.0.0.1:$PORT/a")),
                 Ok("an answer from http://127.0.0.1:8000/a"),

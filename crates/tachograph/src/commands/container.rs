@@ -29,6 +29,7 @@ pub(crate) fn run(flags: &ContainerFlags) -> Outcome {
         network,
         health: flags.health.clone(),
         healthy_file: flags.healthy_file.clone(),
+        adopted_file: flags.adopted_file.clone(),
     };
     let stop = stage::signals::install_to_clear_up().map_err(Failure::new)?;
     attend(&options, &stop).map_err(Failure::new)?;

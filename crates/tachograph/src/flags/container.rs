@@ -44,6 +44,9 @@ pub(crate) struct ContainerFlags {
     /// Create this file when the container is first healthy
     #[arg(long, value_name = "FILE")]
     pub(crate) healthy_file: Option<PathBuf>,
+    /// Create this file when the container's processes have been moved to the stack
+    #[arg(long, value_name = "FILE")]
+    pub(crate) adopted_file: Option<PathBuf>,
     /// Command and its arguments
     #[arg(value_name = "COMMAND", required = true, last = true, num_args = 1..)]
     pub(crate) command: Vec<String>,

@@ -36,8 +36,8 @@ pub(super) fn assemble<'a>(
             assembled.stack.processes.push(process(table, value, scope)?);
         }
         for value in table.one_or_many("container") {
-            let healthy = format!("$DIR/healthy-{}", assembled.stack.processes.len() + 1);
-            assembled.stack.processes.push(container(table, value, &healthy, scope)?);
+            let number = assembled.stack.processes.len() + 1;
+            assembled.stack.processes.push(container(table, value, number, scope)?);
             assembled.stack.needs_engine = true;
         }
         for (key, value) in texts(table, "files", scope)? {
@@ -129,11 +129,11 @@ fn life<'a>(entry: &Table<'a>, healthy: Option<&str>, scope: &Scope) -> Result<P
 const IMAGE_READY_TIMEOUT: base::Nanos = base::Nanos::from_secs(600);
 
 /// A container is managed by a process, `tachograph container`, whose arguments come from the
-/// table.
+/// table. `number` is that of the process among those of the stack.
 fn container<'a>(
     table: &Table<'a>,
     value: &'a Value<'a>,
-    healthy: &str,
+    number: usize,
     scope: &Scope,
 ) -> Result<Process, SpecError> {
     const KEYS: [&str; 8] =
@@ -181,7 +181,8 @@ fn container<'a>(
     if let Some(health) = entry.text("health", scope)? {
         option("health", &health);
     }
-    let mut process = life(&entry, Some(healthy), scope)?;
+    let healthy = format!("$DIR/healthy-{number}");
+    let mut process = life(&entry, Some(&healthy), scope)?;
     if process.name.is_empty() {
         process.name = crate::names::program_of(&process.command);
     }
@@ -191,9 +192,14 @@ fn container<'a>(
     for name in process.env.keys() {
         option("env", name);
     }
-    if process.ready.contains(&ReadyCheck::File(healthy.to_owned())) {
-        option("healthy-file", healthy);
+    if process.ready.contains(&ReadyCheck::File(healthy.clone())) {
+        option("healthy-file", &healthy);
     }
+    // A server may answer before its processes are those of the stack: after that, they are on the
+    // stack's CPUs and are sampled. The last check, because errors name the first that fails.
+    let adopted = format!("$DIR/adopted-{number}");
+    option("adopted-file", &adopted);
+    process.ready.push(ReadyCheck::Adopted(adopted));
     process.command = format!("{} -- {}", words.join(" "), process.command);
     Ok(process)
 }

@@ -162,9 +162,12 @@ fn a_container_is_a_process_that_looks_after_it() {
     );
     assert_eq!(
         host.command,
-        "$TACHOGRAPH container --network bridge --publish '$PORT:8000' --volume /a --volume '/b c' --security-opt 'x=y' --env X -- app --all"
+        "$TACHOGRAPH container --network bridge --publish '$PORT:8000' --volume /a --volume '/b c' --security-opt 'x=y' --env X --adopted-file '$DIR/adopted-1' -- app --all"
     );
     assert_eq!((host.name.as_str(), host.ready_timeout), ("app", Process::default().ready_timeout));
+    let adopted = || ReadyCheck::Adopted("$DIR/adopted-1".to_owned());
+    // As for any stack without a check, its target has to accept connections.
+    assert_eq!(host.ready, [adopted(), ReadyCheck::Port("127.0.0.1:$PORT".to_owned())]);
     // Images that must be pulled or built take longer.
     for (keys, option) in [
         ("image = \"python:3\"", "--image python:3"),
@@ -175,23 +178,25 @@ fn a_container_is_a_process_that_looks_after_it() {
         let made = container(keys);
         assert_eq!(
             made.command,
-            format!("$TACHOGRAPH container --network bridge {option} -- app --all")
+            format!(
+                "$TACHOGRAPH container --network bridge {option} --adopted-file '$DIR/adopted-1' -- app --all"
+            )
         );
         assert_eq!(made.ready_timeout, Nanos::from_secs(600), "{keys}");
     }
     let here = container("image = \"host\", build = \"/x/Dockerfile\", network = \"own\"");
     assert_eq!(
         here.command,
-        "$TACHOGRAPH container --network 'own=$ADDRESS,$GATEWAY' -- app --all"
+        "$TACHOGRAPH container --network 'own=$ADDRESS,$GATEWAY' --adopted-file '$DIR/adopted-1' -- app --all"
     );
     let asked =
         container("health = \"test -e /ready\", ready = [\"healthy\", \"127.0.0.1:$PORT\"]");
     assert_eq!(
         asked.command,
-        "$TACHOGRAPH container --network bridge --health 'test -e /ready' --healthy-file '$DIR/healthy-1' -- app --all"
+        "$TACHOGRAPH container --network bridge --health 'test -e /ready' --healthy-file '$DIR/healthy-1' --adopted-file '$DIR/adopted-1' -- app --all"
     );
     let file = ReadyCheck::File("$DIR/healthy-1".to_owned());
-    assert_eq!(asked.ready, [file, ReadyCheck::Port("127.0.0.1:$PORT".to_owned())]);
+    assert_eq!(asked.ready, [file, ReadyCheck::Port("127.0.0.1:$PORT".to_owned()), adopted()]);
 }
 
 #[test]

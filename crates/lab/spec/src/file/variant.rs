@@ -75,7 +75,8 @@ pub(super) fn variant<'a>(
         return Err(file.source.error(place.span(), message));
     }
     check_counted(file, place, &parsed, &load.exchange, served_by.as_ref())?;
-    if stack.processes.iter().all(|process| process.ready.is_empty())
+    let mut checks = stack.processes.iter().flat_map(|process| &process.ready);
+    if checks.all(|check| matches!(check, ReadyCheck::Adopted(_)))
         && let (Some(last), Some(check)) = (stack.processes.last_mut(), accepts(&target))
     {
         last.ready.push(check);

@@ -96,6 +96,8 @@ pub struct ContainerOptions {
     pub health: Option<String>,
     /// A file to create when the container is healthy for the first time.
     pub healthy_file: Option<PathBuf>,
+    /// A file to create when its processes have been moved to the stack.
+    pub adopted_file: Option<PathBuf>,
 }
 
 /// Why a container failed.
@@ -128,9 +130,9 @@ pub enum ContainerError {
     /// Its processes cannot be added to the stack's list.
     #[error("the container's processes cannot be listed: {0}")]
     List(#[source] std::io::Error),
-    /// The file that signals health cannot be created.
-    #[error("the container's health file cannot be written: {0}")]
-    HealthyFile(#[source] std::io::Error),
+    /// A file that signals its state cannot be created.
+    #[error("the file that says that the container is {0} cannot be written: {1}")]
+    Signal(&'static str, #[source] std::io::Error),
 }
 
 /// Runs a container until `stop` is set or it ends, and removes it.
@@ -146,6 +148,10 @@ pub fn attend(options: &ContainerOptions, stop: &AtomicBool) -> Result<(), Conta
     let container = CreatedContainer { engine: &engine, id };
     container.start()?;
     container.adopt_processes(&options.network)?;
+    if let Some(file) = &options.adopted_file {
+        fs::write(file, "")
+            .map_err(|error| ContainerError::Signal("a part of the stack", error))?;
+    }
     container.wait(options.healthy_file.as_deref(), stop)
 }
 
@@ -265,7 +271,7 @@ impl CreatedContainer<'_> {
             if let Some(file) = awaited
                 && self.is_healthy()?
             {
-                fs::write(file, "").map_err(ContainerError::HealthyFile)?;
+                fs::write(file, "").map_err(|error| ContainerError::Signal("healthy", error))?;
                 awaited = None;
             }
         };
@@ -491,6 +497,7 @@ mod tests {
             network,
             health: Some("test -e /ready".to_owned()),
             healthy_file: None,
+            adopted_file: None,
         }
     }
 
