@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use throwaway::{Network, NoNetwork};
 
-use crate::support::{Place, TACHOGRAPH, adds_up, eventually, holds_within, not_run, turn, wait};
+use crate::support::{Place, TACHOGRAPH, adds_up, eventually, holds_within, not_run, wait};
 
 /// A network; `None`, with a note, where there can be none.
 fn network(names: &[&str]) -> Option<Network> {
@@ -193,34 +193,23 @@ fn clients_on_two_machines_have_one_ledger() {
 
 #[test]
 fn a_delay_of_the_network_is_seen_in_the_median() {
-    let _turn = turn();
     let Some(mut network) = network(&["far"]) else { return };
     let place = Place::new();
     let delay_ms = 100.0;
     let delayed = network.delay("far", Duration::from_millis(100)).unwrap();
     let further = ["-c", "2", "--on", "far", "--at", &delayed.address, SERVER, SERVER];
-    // What else the machine does only adds to it, so the shortest median of three runs counts.
-    let mut shortest_ms = f64::INFINITY;
-    for _ in 0..3 {
-        let ended = place.finish(near(&place, &network, "", &[&COMPARE[..], &further].concat()));
-        ended.measured();
-        let json = ended.json();
-        let checks: Vec<_> =
-            json["validity"].as_array().unwrap().iter().map(|f| &f["check"]).collect();
-        assert!(checks.iter().any(|check| *check == "network_limited"), "{checks:?}");
-        let link = &json["parts"][0]["layout"]["links"][0];
-        assert!(link["round_trip_min_ns"].as_f64().unwrap() / 1e6 > delay_ms, "{link:#}");
-        for variant in json["variants"].as_array().unwrap() {
-            let p50_ms = variant["service_time_ns"]["p50"].as_f64().unwrap() / 1e6;
-            assert!(p50_ms > delay_ms, "p50 {p50_ms} ms");
-            shortest_ms = shortest_ms.min(p50_ms);
-        }
-        if shortest_ms < 1.05 * delay_ms {
-            break;
-        }
+    let ended = place.finish(near(&place, &network, "", &[&COMPARE[..], &further].concat()));
+    ended.measured();
+    let json = ended.json();
+    let checks: Vec<_> = json["validity"].as_array().unwrap().iter().map(|f| &f["check"]).collect();
+    assert!(checks.iter().any(|check| *check == "network_limited"), "{checks:?}");
+    let link = &json["parts"][0]["layout"]["links"][0];
+    assert!(link["round_trip_min_ns"].as_f64().unwrap() / 1e6 > delay_ms, "{link:#}");
+    // Once, and not twice; what else the machine does only adds to it.
+    for variant in json["variants"].as_array().unwrap() {
+        let p50_ms = variant["service_time_ns"]["p50"].as_f64().unwrap() / 1e6;
+        assert!((delay_ms..1.9 * delay_ms).contains(&p50_ms), "{}: p50 {p50_ms} ms", delayed.way);
     }
-    eprintln!("{delay_ms} ms by {}: p50 {shortest_ms:.2} ms", delayed.way);
-    assert!(shortest_ms < 1.05 * delay_ms, "p50 {shortest_ms} ms");
 }
 
 #[test]

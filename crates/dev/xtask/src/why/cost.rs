@@ -28,6 +28,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The goal: the share of the server's CPU that sampling may take.
 const COST_MAX: f64 = 0.01;
 
+/// How the cost is measured.
+pub(super) struct Sampling {
+    /// Pairs of turns with and without sampling.
+    pub(super) turns: u32,
+    /// How many times as often as `--why` samples.
+    pub(super) times: u32,
+    /// In which order the turns of a pair are.
+    pub(super) seed: base::Seed,
+}
+
 /// Requests per second that were answered in a turn.
 fn turn(connections: &mut [TcpStream]) -> std::io::Result<f64> {
     let (mut began, mut answered) = (Instant::now(), 0_u32);
@@ -54,10 +64,10 @@ pub(super) fn measure(
     program: &Path,
     words: &[String],
     folder: &Path,
-    turns: u32,
-    seed: base::Seed,
+    sampling: &Sampling,
 ) -> Result<bool, String> {
     let text = |error: std::io::Error| error.to_string();
+    let Sampling { turns, times, seed } = *sampling;
     let port = free_port()?;
     let words = words.iter().map(|word| word.replace("$PORT", &port.to_string()));
     let words: Vec<String> = words.collect();
@@ -66,7 +76,7 @@ pub(super) fn measure(
         sampled: CpuSet::one(SERVER),
         online: host::all_cpus().map_err(|error| error.to_string())?,
         readers: CpuSet::one(CLIENT),
-        period: conduct::SAMPLE_PERIOD,
+        period: Nanos(conduct::SAMPLE_PERIOD.0 / u64::from(times)),
     };
     let profiler = Profiler::start(options).map_err(|error| error.to_string())?;
     let server = PinnedProcess::start(SERVER, program, words, folder)?;
@@ -104,18 +114,24 @@ pub(super) fn measure(
                 samples += profiled.take().iter().map(|(_, of)| of.samples()).sum::<u64>();
             }
         }
-        log_ratios.push(f64::ln(rates[0] / rates[1]));
+        // Each sample costs the same, so that many cost as many times as much.
+        log_ratios.push(f64::ln(rates[0] / rates[1]) / f64::from(times));
     }
     drop(server);
     let sureness = stats::Sureness { alpha: 0.05, interrupted: false };
     let cost = stats::mean_difference(&log_ratios, sureness);
     say(&format!(
-        "{name}: sampling costs {:.2}% of the CPU time ({:.2} to {:.2}), {turns} pairs of turns of {}, {:.0} samples/s",
+        "{name}: sampling costs {:.2}% of the CPU time ({:.2} to {:.2}), {turns} pairs of turns of {}, {:.0} samples/s{}",
         cost.value * 100.0,
         cost.low * 100.0,
         cost.high * 100.0,
         Nanos::from(TURN),
         samples as f64 / (f64::from(turns) * (TURN + LEAD_IN).as_secs_f64()),
+        if times > 1 {
+            format!(" instead of {:.0}", 1e9 / conduct::SAMPLE_PERIOD.0 as f64)
+        } else {
+            String::new()
+        },
     ));
     Ok(cost.value <= COST_MAX)
 }

@@ -70,6 +70,10 @@ pub(crate) struct WhyOptions {
     /// Only what sampling costs, in so many pairs of turns of a tenth of a second with and without it
     #[arg(long, value_name = "N")]
     cost: Option<u32>,
+    /// With --cost: sample so many times as often, and print that share of the cost, so that its
+    /// interval is as much narrower
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "cost", value_parser = clap::value_parser!(u32).range(1..=20))]
+    times: u32,
     /// Another build to measure
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
@@ -180,10 +184,12 @@ fn costs(
     folder: &Path,
     turns: u32,
 ) -> Result<bool, String> {
-    let seed = Options::from(wanted.options).seed;
+    let sampling =
+        cost::Sampling { turns, times: wanted.times, seed: Options::from(wanted.options).seed };
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let own = words(&["serve-fixture", "--listen", "tcp://127.0.0.1:$PORT"]);
-    let mut met = cost::measure("native", tachograph, &own, folder, turns, seed)?;
+    let mut met =
+        wanted.language.is_some() || cost::measure("native", tachograph, &own, folder, &sampling)?;
     for language in languages {
         let here = folder.join(language.name);
         let script = here.join(language.file).display().to_string();
@@ -191,7 +197,7 @@ fn costs(
             "" => (wanted.python.clone(), words(&[&script, "$PORT"])),
             _ => (here.join("fifty"), words(&["$PORT"])),
         };
-        met &= cost::measure(language.name, &program, &words, folder, turns, seed)?;
+        met &= cost::measure(language.name, &program, &words, folder, &sampling)?;
     }
     Ok(met)
 }
