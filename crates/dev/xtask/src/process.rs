@@ -52,6 +52,11 @@ pub(crate) struct PinnedProcess {
 }
 
 impl PinnedProcess {
+    /// Its number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+
     /// Starts `program` on one CPU in a folder, where also our record is written, and captures its
     /// output.
     pub(crate) fn start(

@@ -19,6 +19,8 @@ const CLIENT: usize = 1;
 /// So many that the fastest server is never idle.
 const CONNECTIONS: usize = 50;
 
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
 /// Before each turn, in which caches fill again.
 const LEAD_IN: Duration = Duration::from_millis(20);
 
@@ -47,12 +49,10 @@ fn turn(connections: &mut [TcpStream]) -> std::io::Result<f64> {
         if is_lead_in && began.elapsed() >= LEAD_IN {
             (is_lead_in, began, answered) = (false, Instant::now(), 0);
         }
-        // All are sent before the first is read, so that the server always has work.
-        for connection in connections.iter_mut() {
-            connection.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
-        }
+        // Each has a request on its way all the time, so that the server always has work.
         for connection in connections.iter_mut() {
             answered += u32::from(connection.read(&mut answer)? > 0);
+            connection.write_all(REQUEST)?;
         }
     }
     Ok(f64::from(answered) / began.elapsed().as_secs_f64())
@@ -78,17 +78,19 @@ pub(super) fn measure(
         readers: CpuSet::one(CLIENT),
         period: Nanos(conduct::SAMPLE_PERIOD.0 / u64::from(times)),
     };
-    let profiler = Profiler::start(options).map_err(|error| error.to_string())?;
     let server = PinnedProcess::start(SERVER, program, words, folder)?;
     if !listens(port, PATIENCE) {
         return Err(format!("{name} does not listen"));
     }
-    let guard = std::process::id();
     let mut samples = 0;
     let mut mask = rustix::thread::CpuSet::new();
     mask.set(CLIENT);
     rustix::thread::sched_setaffinity(None, &mask).map_err(|error| error.to_string())?;
-    let connect = |_| TcpStream::connect(("127.0.0.1", port));
+    let connect = |_| {
+        let mut connection = TcpStream::connect(("127.0.0.1", port))?;
+        connection.write_all(REQUEST)?;
+        Ok(connection)
+    };
     let mut connections =
         (0..CONNECTIONS).map(connect).collect::<Result<Vec<_>, _>>().map_err(text)?;
     turn(&mut connections).map_err(text)?;
@@ -98,21 +100,22 @@ pub(super) fn measure(
         let mut rates = [0.0; 2];
         let first = usize::from(rng.random::<bool>());
         for sampled in [first, 1 - first] {
-            let watched = WatchedStack {
+            if sampled == 0 {
+                rates[sampled] = turn(&mut connections).map_err(text)?;
+                continue;
+            }
+            // A new one reads no samples before the turn has ended, which would make the client slower.
+            let profiler = Profiler::start(options.clone()).map_err(|error| error.to_string())?;
+            let profiled = profiler.watch(WatchedStack {
                 stack: 0,
-                guard: Some(guard),
-                processes: Vec::new(),
+                guard: None,
+                processes: vec![server.pid()],
                 folders: Vec::new(),
-            };
-            let profiled = (sampled == 1).then(|| profiler.watch(watched));
-            if let Some(profiled) = &profiled {
-                profiled.step(ProfileStep::Begin(0));
-            }
+            });
+            profiled.step(ProfileStep::Begin(0));
             rates[sampled] = turn(&mut connections).map_err(text)?;
-            if let Some(profiled) = &profiled {
-                profiled.step(ProfileStep::End(0));
-                samples += profiled.take().iter().map(|(_, of)| of.samples()).sum::<u64>();
-            }
+            profiled.step(ProfileStep::End(0));
+            samples += profiled.take().iter().map(|(_, of)| of.samples()).sum::<u64>();
         }
         // Each sample costs the same, so that many cost as many times as much.
         log_ratios.push(f64::ln(rates[0] / rates[1]) / f64::from(times));
