@@ -195,8 +195,8 @@ fn container<'a>(
     if process.ready.contains(&ReadyCheck::File(healthy.clone())) {
         option("healthy-file", &healthy);
     }
-    // A server may answer before its processes are those of the stack: after that, they are on the
-    // stack's CPUs and are sampled. The last check, because errors name the first that fails.
+    // A server may answer before the engine has said which its processes are, and the profiler asks
+    // for these once, when the stack is ready. The last check, because errors name the first that fails.
     let adopted = format!("$DIR/adopted-{number}");
     option("adopted-file", &adopted);
     process.ready.push(ReadyCheck::Adopted(adopted));

@@ -147,11 +147,7 @@ pub fn attend(options: &ContainerOptions, stop: &AtomicBool) -> Result<(), Conta
     let id = create(&engine, options, image, network.as_ref())?;
     let container = CreatedContainer { engine: &engine, id };
     container.start()?;
-    container.adopt_processes(&options.network)?;
-    if let Some(file) = &options.adopted_file {
-        fs::write(file, "")
-            .map_err(|error| ContainerError::Signal("a part of the stack", error))?;
-    }
+    container.adopt_processes(&options.network, options.adopted_file.as_deref())?;
     container.wait(options.healthy_file.as_deref(), stop)
 }
 
@@ -212,8 +208,12 @@ impl CreatedContainer<'_> {
     }
 
     /// Moves the processes that the engine has started for the container to the stack's control
-    /// group and CPUs, and adds them to the stack's list.
-    fn adopt_processes(&self, network: &Network) -> Result<(), ContainerError> {
+    /// group and CPUs, and adds them to the stack's list; then creates `adopted_file`.
+    fn adopt_processes(
+        &self,
+        network: &Network,
+        adopted_file: Option<&Path>,
+    ) -> Result<(), ContainerError> {
         let state = self.inspect()?.state;
         let first = state.and_then(|state| i32::try_from(state.pid?).ok()).unwrap_or(0);
         if first == 0 {
@@ -252,6 +252,10 @@ impl CreatedContainer<'_> {
             for process in heads.into_iter().filter_map(Process::find) {
                 members.add_process(&process).map_err(ContainerError::List)?;
             }
+        }
+        if let Some(file) = adopted_file {
+            let said = |error| ContainerError::Signal("a part of the stack", error);
+            fs::write(file, "").map_err(said)?;
         }
         Ok(())
     }
