@@ -4,11 +4,12 @@
 pub(crate) mod daemon;
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -180,25 +181,28 @@ pub(crate) fn not_run(why: &str) {
 
 /// Waits for a child, and kills it if it takes too long.
 pub(crate) fn wait(mut child: Child, limit: Duration) -> Ended {
-    let mut out = child.stdout.take().unwrap();
-    let mut err = child.stderr.take().unwrap();
-    let out = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = out.read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
-    });
-    let err = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = err.read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
-    });
+    let out = read_beside(child.stdout.take().unwrap());
+    let err = read_beside(child.stderr.take().unwrap());
     if !holds_within(limit, || child.try_wait().unwrap().is_some()) {
         let _ = child.kill();
         let _ = child.wait();
-        panic!("did not end within {limit:?}");
+        // What it has started may keep the pipe open.
+        let said = err.recv_timeout(Duration::from_secs(20)).unwrap_or_default();
+        panic!("did not end within {limit:?}; it said: {said}");
     }
     let status = child.wait().unwrap();
-    Ended { status: status.code(), out: out.join().unwrap(), err: err.join().unwrap() }
+    Ended { status: status.code(), out: out.recv().unwrap(), err: err.recv().unwrap() }
+}
+
+/// Reads a pipe to its end in a thread of its own.
+fn read_beside(mut pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (done, text) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        let _ = done.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    text
 }
 
 impl Ended {
