@@ -258,6 +258,7 @@ impl<'r> ExportRun<'r> {
             let job = PartitionJob { step, day, about, files: &files, until_us };
             let path = files.folder().to_owned();
             let slots = match self.request.dry_run {
+                true if bytes.is_none() && !has_slots(store, &job)? => continue,
                 true => None,
                 false => match self.write(store, &job, &spans, summary)? {
                     Some(written) => {
@@ -346,6 +347,17 @@ impl<'r> ExportRun<'r> {
             Err(Stop::Failed(error)) => Err(error),
         }
     }
+}
+
+/// Whether the store has slots of a day; its spans may begin before it and end after it.
+fn has_slots(store: &mut dyn Store, job: &PartitionJob<'_>) -> Result<bool, ExportError> {
+    let mut found = false;
+    let mut take = |of: OfSeries<'_>| {
+        found = !of.slots.is_empty();
+        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    store.scan(job.step, job.day.start_us(), job.until_us, &mut take)?;
+    Ok(found)
 }
 
 /// A partition that was written, but not put in place.

@@ -304,6 +304,22 @@ fn days_and_steps_are_chosen() {
 }
 
 #[test]
+fn a_dry_run_names_no_day_without_slots() {
+    let mut store = Memory::new();
+    let mut recorder = Recorder::new(&mut store);
+    for day in ["2026-11-20", "2026-11-24"] {
+        recorder.count("requests", "a", at(day), HOUR_US, 3_600);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let hourly = vec![Step::from_secs(3_600).unwrap()];
+    let mut dry = ExportRequest { steps: hourly, dry_run: true, ..request(at("2027-01-01")) };
+    let named = changes(&mut store, folder.path(), &dry);
+    assert_eq!(named, ["1h 2026-11-20", "1h 2026-11-24"]);
+    dry.dry_run = false;
+    assert_eq!(changes(&mut store, folder.path(), &dry), named);
+}
+
+#[test]
 fn errors_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Memory::new();
