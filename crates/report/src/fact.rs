@@ -3,8 +3,8 @@
 use base::{Nanos, format_count};
 use ledger::{Discrepancy, Law};
 use record::{
-    Block, BusyProcess, Disturber, Fact, Finding, Metric, NetworkLimit, Offer, Part, Severity,
-    UncheckedInput,
+    Block, BusyProcess, Disturber, Fact, Finding, Metric, NetworkLimit, Offer, Part, ProfileGap,
+    Severity, UncheckedInput,
 };
 
 use crate::text::{listed, plural, second_digit};
@@ -29,9 +29,18 @@ pub(crate) fn failed(failed: u64, sent: u64, kinds: &ledger::Errors) -> String {
     format!("{} of {} failed{kinds}", format_count(failed), plural(sent, "request"))
 }
 
-/// Why the kernel counts more CPU time than there are samples, where threads are woken often.
-const BY_WAKING: &str = "; it charges threads from the moment at which they are woken, samples belong to \
-                         them from that at which they run";
+/// Why there is more CPU time in one of samples and count.
+fn gap(cause: ProfileGap) -> &'static str {
+    match cause {
+        ProfileGap::Waking => {
+            "; it charges threads from the moment at which they are woken, samples belong to them from \
+             that at which they run"
+        }
+        ProfileGap::Steal => {
+            "; the hypervisor took CPU time, which the samples contain and the count does not"
+        }
+    }
+}
 
 /// What of the network limits the figures, and what to do.
 fn network(by: NetworkLimit) -> String {
@@ -214,10 +223,10 @@ pub(crate) fn clause(part: &Part, finding: &Finding) -> String {
         Fact::NothingSampled { few_blocks: false } => "no profile: a variant has no samples; of servers \
              that were running already, only those on this machine are sampled, and other users' only by root"
             .to_owned(),
-        Fact::ProfileDiffers { sampled, counted, by_waking, .. } => of(format!(
+        Fact::ProfileDiffers { sampled, counted, cause, .. } => of(format!(
             "the samples do not add up to the CPU time that the kernel counted: {sampled} of \
              {counted}{}",
-            if *by_waking { BY_WAKING } else { "" }
+            cause.map_or("", gap)
         )),
         Fact::Standing => "the servers were already running, so there is one start of each: the \
              interval covers these starts only, and not how starts of the same server differ"

@@ -280,7 +280,7 @@ fn what_every_check_saw() {
                 offer: Offer::Closed,
                 sampled: Nanos::from_millis(900),
                 counted: Nanos::from_secs(1),
-                by_waking: false,
+                cause: None,
             },
             "b: the samples do not add up to the CPU time that the kernel counted: 900 ms of 1.00 s",
         ),
@@ -289,9 +289,18 @@ fn what_every_check_saw() {
                 offer: Offer::Closed,
                 sampled: Nanos::from_millis(900),
                 counted: Nanos::from_secs(1),
-                by_waking: true,
+                cause: Some(ProfileGap::Waking),
             },
             "b: the samples do not add up to the CPU time that the kernel counted: 900 ms of 1.00 s; it charges threads from the moment at which they are woken, samples belong to them from that at which they run",
+        ),
+        (
+            Fact::ProfileDiffers {
+                offer: Offer::Closed,
+                sampled: Nanos::from_millis(1050),
+                counted: Nanos::from_secs(1),
+                cause: Some(ProfileGap::Steal),
+            },
+            "b: the samples do not add up to the CPU time that the kernel counted: 1.05 s of 1.00 s; the hypervisor took CPU time, which the samples contain and the count does not",
         ),
         (
             Fact::Standing,

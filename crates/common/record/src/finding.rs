@@ -113,10 +113,9 @@ pub enum Fact {
         /// The same by the control group.
         #[serde(rename = "counted_ns")]
         counted: Nanos,
-        /// Whether it is because the kernel charges threads from the moment at which they are woken,
-        /// and not from that at which they run.
+        /// Why, if that is known.
         #[serde(default)]
-        by_waking: bool,
+        cause: Option<ProfileGap>,
     },
     /// A client thread was busy nearly all the time.
     ClientBusy {
@@ -417,6 +416,18 @@ pub enum Fact {
     Tracked,
     /// The servers were already running, so every block measured the same start of each.
     Standing,
+}
+
+/// Why samples do not add up to the CPU time that the kernel counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProfileGap {
+    /// The kernel charges threads from the moment at which they are woken, and not from that at which
+    /// they run.
+    Waking,
+    /// The hypervisor took CPU time, which the kernel subtracts (`update_rq_clock_task` in
+    /// kernel/sched/core.c). The clock that samples goes on.
+    Steal,
 }
 
 /// Kinds of external disturbance, and the unit of each.

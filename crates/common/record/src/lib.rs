@@ -31,7 +31,9 @@ pub use capacity::{
 pub use diff::{Diff, DiffOutcome, Revision};
 pub use disruption::{ActionTaken, Disruption, StepOutcome, StepTaken};
 pub use distribution::{Distribution, HistogramError};
-pub use finding::{BusyProcess, Disturber, Fact, Finding, NetworkLimit, Severity, UncheckedInput};
+pub use finding::{
+    BusyProcess, Disturber, Fact, Finding, NetworkLimit, ProfileGap, Severity, UncheckedInput,
+};
 pub use gate::{GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown};
 pub use kinds::{KindComparison, KindTrial, LoadKind};
 pub use layout::{ClockOffset, Layout, Link, PartMachine};

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use record::{
     Block, CallDifference, CostDifference, CountDifference, Fact, Finding, Function,
-    FunctionDifference, GroupDifference, Metric, Offer, Part, Profile, Severity,
+    FunctionDifference, GroupDifference, Metric, Offer, Part, Profile, ProfileGap, Severity,
     SystemCallDifference, Trial, WaitDifference, Waits, Why,
 };
 use stats::{Estimate, Sureness};
@@ -55,6 +55,7 @@ const COMPARED_SAMPLES_MIN: u64 = 1000;
 pub(crate) fn profile_differs(part: &Part) -> Vec<Finding> {
     let of_variant = |variant: usize, offer: Offer| -> Option<Finding> {
         let (mut samples, mut sampled, mut counted, mut switches) = (0, 0, 0, 0);
+        let (mut stolen, mut elapsed) = (0.0, 0.0);
         let trials = part.complete_blocks().filter_map(|block| trial_of(block, variant, offer));
         for trial in trials {
             let profile = trial.profile.as_ref()?;
@@ -62,21 +63,41 @@ pub(crate) fn profile_differs(part: &Part) -> Vec<Finding> {
             sampled += profile.cpu().0;
             counted += trial.stack_cpu?.0;
             switches += profile.waits.map_or(0, |waits| waits.voluntary + waits.involuntary);
+            for slice in &trial.slices {
+                stolen += slice.stolen.unwrap_or(0.0) * slice.window.0 as f64;
+                elapsed += slice.window.0 as f64;
+            }
         }
         let error = DIFFERS_ERRORS / (samples as f64).sqrt();
         let differs = sampled.abs_diff(counted) as f64 > counted as f64 * (DIFFERS_SHARE + error);
         (samples >= COMPARED_SAMPLES_MIN && differs).then(|| {
             let (sampled, counted) = (base::Nanos(sampled), base::Nanos(counted));
-            let by_waking = counted.0.saturating_sub(sampled.0) as f64;
-            let is_known = sampled < counted && by_waking <= switches as f64 * WAKING_MAX.0 as f64;
-            let severity = if is_known { Severity::Note } else { Severity::Warning };
-            let fact = Fact::ProfileDiffers { offer, sampled, counted, by_waking: is_known };
+            let cause = gap_of(sampled, counted, switches, stolen / elapsed);
+            let severity = if cause.is_some() { Severity::Note } else { Severity::Warning };
+            let fact = Fact::ProfileDiffers { offer, sampled, counted, cause };
             Finding::of_variant(severity, variant, fact)
         })
     };
     let variants = 0..part.variants.len();
     let both = |v| [Offer::Closed, Offer::Open].into_iter().filter_map(move |o| of_variant(v, o));
     variants.flat_map(both).collect()
+}
+
+/// Why sampled and counted CPU time differ, if threads that were woken so often, or this share of the
+/// CPU time that was stolen, explain it.
+fn gap_of(
+    sampled: base::Nanos,
+    counted: base::Nanos,
+    switches: u64,
+    stolen: f64,
+) -> Option<ProfileGap> {
+    let missing = counted.0 as f64 - sampled.0 as f64;
+    if missing > 0.0 {
+        return (missing <= switches as f64 * WAKING_MAX.0 as f64).then_some(ProfileGap::Waking);
+    }
+    // As if all of it had been taken while the stack ran.
+    let most = counted.0 as f64 * stolen / (1.0 - stolen);
+    (-missing <= most).then_some(ProfileGap::Steal)
 }
 
 /// The finding about a part that was to be sampled and has nothing to tell.

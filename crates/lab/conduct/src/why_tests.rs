@@ -114,6 +114,20 @@ fn a_variant_without_another_needs_its_time_for_its_functions() {
     assert_eq!(why.others.variant_ns, 1_000.0);
 }
 
+#[test]
+fn what_is_missing_or_too_much_has_a_known_cause_or_none() {
+    let gap = |sampled_ms, counted_ms, switches, stolen| {
+        gap_of(Nanos::from_millis(sampled_ms), Nanos::from_millis(counted_ms), switches, stolen)
+    };
+    // 5 µs for each time that a thread is woken.
+    assert_eq!(gap(950, 1000, 10_000, 0.0), Some(ProfileGap::Waking));
+    assert_eq!(gap(950, 1000, 9_999, 0.5), None, "stolen time is missing in no sample");
+    // 5% of all time is 5.3% of the rest.
+    assert_eq!(gap(1052, 1000, 0, 0.05), Some(ProfileGap::Steal));
+    assert_eq!(gap(1054, 1000, 1_000_000, 0.05), None);
+    assert_eq!(gap(1050, 1000, 0, f64::NAN), None, "without any slice nothing is known");
+}
+
 proptest! {
     #[test]
     fn a_difference_is_the_sum_of_its_rows(
