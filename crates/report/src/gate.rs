@@ -75,7 +75,7 @@ fn figure(figure: &GateFigure) -> String {
 /// A figure with its interval, or alone if it is exact.
 fn range(metric: &str, estimate: &Estimate) -> String {
     let words = |value: f64| match metric {
-        "throughput" => format!("{}/s", format_rate(value)),
+        "throughput" | "capacity" => format!("{} requests/s", format_rate(value)),
         "memory" => size(value),
         "errors" | "failed" => format_count(value as u64),
         _ => Nanos(value as u64).to_string(),

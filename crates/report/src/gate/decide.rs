@@ -5,8 +5,8 @@
 //! on its figures.
 
 use record::{
-    Comparison, DiffOutcome, Distribution, Fact, GateDecision, GateFigure, GateOutcome, GateTest,
-    GateUnknown, Metric, Offer, Part, Run,
+    CapacityOutcome, Comparison, DiffOutcome, Distribution, Fact, GateDecision, GateFigure,
+    GateOutcome, GateTest, GateUnknown, Metric, Offer, Part, Run,
 };
 use spec::{FailIf, Interval, Test, Truth, VariantMetric};
 use stats::{DECIDING_BLOCKS_MIN, Estimate, Verdict};
@@ -163,8 +163,9 @@ fn part_of<'r>(run: &'r Run, measured: &VariantMetric) -> Option<&'r Part> {
     run.parts.iter().find(|part| measured.part.as_ref().is_none_or(|name| *name == part.name))
 }
 
-/// The metric, if variants are compared by it.
+/// The metric, if variants are compared by it; the ratio of two capacities is one of throughputs.
 fn compared(name: &str) -> Option<Metric> {
+    let name = if name == "capacity" { Metric::Throughput.word() } else { name };
     METRICS.into_iter().find(|metric| metric.word() == name)
 }
 
@@ -181,6 +182,12 @@ fn estimate(run: &Run, measured: &VariantMetric) -> Result<Estimate, GateUnknown
     if matches!(measured.metric, "errors" | "failed") {
         let ran = variant.skipped.is_none() && variant.ledger.counts.offered > 0;
         return ran.then(|| exactly(variant.ledger.counts.failed as f64)).ok_or_else(missing);
+    }
+    if measured.metric == "capacity" {
+        return match is_void(part, index, Metric::Throughput) {
+            true => Err(invalid(measured)),
+            false => capacity(part, index).ok_or_else(missing),
+        };
     }
     let under = |offer: Offer| variant.summaries.iter().find(|s| s.offer == offer);
     let closed = under(Offer::Closed).or_else(|| under(Offer::Open)).ok_or_else(missing)?;
@@ -207,6 +214,19 @@ fn estimate(run: &Run, measured: &VariantMetric) -> Result<Estimate, GateUnknown
     match few_blocks(part.complete_blocks().count() as u32) {
         Some(unknown) => Err(unknown),
         None => Ok(estimate),
+    }
+}
+
+/// The capacity of a variant, which may have only one end; `None` if its search was not decided.
+fn capacity(part: &Part, variant: usize) -> Option<Estimate> {
+    let mut all = part.capacity.as_ref()?.variants.iter();
+    match &all.find(|found| found.variant as usize == variant)?.outcome {
+        CapacityOutcome::Found { per_s, .. } => Some(*per_s),
+        CapacityOutcome::AtLeast { per_s } => {
+            Some(Estimate { high: f64::INFINITY, ..exactly(*per_s) })
+        }
+        CapacityOutcome::Nowhere { per_s } => Some(Estimate { low: 0.0, ..exactly(*per_s) }),
+        CapacityOutcome::ClientLimited { .. } | CapacityOutcome::Undecided { .. } => None,
     }
 }
 

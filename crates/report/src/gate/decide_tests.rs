@@ -1,7 +1,8 @@
 use base::{RunId, Seed, Timestamp};
 use ledger::{Counts, Ledger};
 use record::{
-    Block, BlockState, Fact, Finding, Machine, RunKind, RunState, Severity, Summary, Variant,
+    Block, BlockState, Capacity, Fact, Finding, Machine, RunKind, RunState, Severity, Summary,
+    Variant, VariantCapacity,
 };
 use stats::{Judgement, Opinion};
 
@@ -222,6 +223,38 @@ fn what_is_invalid_decides_nothing() {
     }
     assert_eq!(decided(&run, "a.p99 > 0.5ms"), Fails, "the finding does not blame the baseline");
     assert_eq!(decided(&run, "b.errors > 0"), Fails);
+}
+
+#[test]
+fn a_capacity_is_gated_as_far_as_it_is_known() {
+    let of = |old: CapacityOutcome, new: CapacityOutcome| {
+        let found =
+            |(variant, outcome)| VariantCapacity { variant, outcome, connections_busy: [0, 0] };
+        let variants = [(0, old), (1, new)].map(found).to_vec();
+        let mut part = part("capacity", estimate_of(1.2, 1.1, 1.3), 8);
+        part.capacity = Some(Capacity { variants, ..Capacity::default() });
+        part.comparisons[0].metric = Metric::Throughput;
+        run_of(vec![part])
+    };
+    let found = |per_s| CapacityOutcome::Found { per_s, by: 0, blocks: 8, anytime: false };
+    let run =
+        of(found(estimate_of(1000.0, 900.0, 1100.0)), CapacityOutcome::AtLeast { per_s: 1e6 });
+    assert_eq!(decided(&run, "a.capacity < 1200"), Fails);
+    assert_eq!(decided(&run, "a.capacity < 950"), Inconclusive);
+    assert_eq!(decided(&run, "a.capacity < 800"), Passes);
+    assert_eq!(decided(&run, "b.capacity < 1000000"), Passes, "at least so many");
+    assert_eq!(decided(&run, "b.capacity < 2000000"), Inconclusive);
+    // The interval of the ratio, and not those of its sides.
+    assert_eq!(decided(&run, "b.capacity < 1.4 * a.capacity"), Fails);
+    let words = crate::gate(&outcome(&run, "a.capacity < 1200"));
+    let figure = "(capacity of old: 1,000 requests/s, 900–1,100 requests/s)";
+    assert_eq!(words, format!("triggered: a.capacity < 1200 {figure}"));
+    let open = CapacityOutcome::Undecided { held_per_s: Some(500.0), failed_per_s: None };
+    let run = of(CapacityOutcome::Nowhere { per_s: 10.0 }, open);
+    assert_eq!(decided(&run, "a.capacity < 100"), Fails);
+    let (variant, metric) = ("new".to_owned(), "capacity");
+    let missing = Some(GateUnknown::NotMeasured { variant, metric });
+    assert_eq!(unknown(&run, "b.capacity < 100"), missing);
 }
 
 #[test]

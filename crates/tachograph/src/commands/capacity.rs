@@ -11,10 +11,11 @@ use crate::flags::GlobalFlags;
 use crate::flags::capacity::CapacityFlags;
 
 pub(crate) fn run(flags: &CapacityFlags, global: &GlobalFlags) -> Outcome {
-    let args = CompareArgs { served_by: served_by(&flags.served_by)?, ..flags.args()? };
+    let args = CompareArgs { served_by: served_by(&flags.servers.served_by)?, ..flags.args()? };
     let plan = spec::capacity_plan(&args, flags.aim())?;
     let each = |command: &Option<String>| -> Vec<String> { command.iter().cloned().collect() };
-    around(&each(&flags.hooks.setup), &each(&flags.hooks.cleanup), || {
+    let hooks = &flags.servers.hooks;
+    around(&each(&hooks.setup), &each(&hooks.cleanup), || {
         carry_out(&plan, RunKind::Capacity, None, &flags.schedule(), &flags.result, global)
     })
 }

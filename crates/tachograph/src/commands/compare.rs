@@ -19,10 +19,7 @@ pub(crate) fn run(flags: &CompareFlags, global: &GlobalFlags) -> Outcome {
         names: commands.names,
         served_by,
         prepare: commands.prepare,
-        on: flags.on.clone(),
-        from: flags.from.clone(),
-        address: flags.at.clone(),
-        ..comparison.args()?
+        ..flags.site.place(comparison.args()?)
     })?;
     around(&commands.setup, &commands.cleanup, || {
         let (schedule, result) = (&comparison.schedule, &comparison.result);
@@ -72,20 +69,20 @@ impl Commands {
             true => flags.command_name.clone(),
             false => expanded.iter().map_while(name).collect(),
         };
-        let served_by = match flags.comparison.served_by.len() {
-            given if given == flags.commands.len() => expanded
-                .iter()
-                .map(|(index, v)| fill(&flags.comparison.served_by[*index], v))
-                .collect(),
-            _ => flags.comparison.served_by.clone(),
+        let servers = &flags.comparison.servers;
+        let served_by = match servers.served_by.len() {
+            given if given == flags.commands.len() => {
+                expanded.iter().map(|(index, v)| fill(&servers.served_by[*index], v)).collect()
+            }
+            _ => servers.served_by.clone(),
         };
         Ok(Commands {
             commands: expanded.iter().map(|(at, v)| fill(&flags.commands[*at], v)).collect(),
             names,
             served_by,
-            prepare: each(&flags.comparison.prepare),
-            setup: each(&flags.comparison.hooks.setup),
-            cleanup: each(&flags.comparison.hooks.cleanup),
+            prepare: each(&servers.prepare),
+            setup: each(&servers.hooks.setup),
+            cleanup: each(&servers.hooks.cleanup),
         })
     }
 }

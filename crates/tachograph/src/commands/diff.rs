@@ -50,7 +50,7 @@ fn diff(flags: &DiffFlags, global: &GlobalFlags) -> Outcome {
     let plan = plan(flags, &commits, &worktrees)?;
     let texts = conditions(flags);
     let conditions = spec::FailIf::of_plan(&texts, &plan)?;
-    let hooks = &flags.comparison.hooks;
+    let hooks = &flags.comparison.servers.hooks;
     let each = |text: &Option<String>| text.iter().cloned().collect::<Vec<_>>();
     worktrees.make(&commits, &|line| {
         if !global.quiet {
@@ -157,7 +157,7 @@ fn plan(flags: &DiffFlags, commits: &Commits, worktrees: &Worktrees<'_>) -> Resu
     let comparison = &flags.comparison;
     let command = flags.parts().2.to_owned();
     let folders = worktrees.folders();
-    let counts = served_by(&comparison.served_by)?;
+    let counts = served_by(&comparison.servers.served_by)?;
     let counts = match counts.as_slice() {
         [one] => folders.iter().map(|folder| in_folder(one, folder)).collect(),
         _ => counts,
@@ -167,7 +167,7 @@ fn plan(flags: &DiffFlags, commits: &Commits, worktrees: &Worktrees<'_>) -> Resu
         commands: vec![command.clone(), command],
         names: NAMES.map(str::to_owned).to_vec(),
         served_by: counts,
-        prepare: comparison.prepare.iter().flat_map(|p| [p.clone(), p.clone()]).collect(),
+        prepare: comparison.servers.prepare.iter().flat_map(|p| [p.clone(), p.clone()]).collect(),
         margin: comparison.schedule.margin.or(by_default.then_some(MARGIN)),
         working_dirs: folders.to_vec(),
         deciding_secondaries: if by_default { METRICS.len() as u32 - 1 } else { 0 },

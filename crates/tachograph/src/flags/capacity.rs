@@ -2,15 +2,16 @@
 
 use base::Nanos;
 use clap::Args;
-use spec::{CapacityAim, CompareArgs, LatencyLimit, Layout};
+use spec::{CapacityAim, CompareArgs, LatencyLimit};
 
-use super::compare::{ScheduleFlags, parse_layout};
-use super::load::RequestFlags;
-use super::shared::{HookFlags, MachineFlags, ResultFlags};
+use super::compare::ScheduleFlags;
+use super::servers::{ServerFlags, SiteFlags};
+use super::shared::{MachineFlags, ResultFlags};
 use crate::failure::Failure;
 
 pub(crate) const EXAMPLES: &str = "\
 Each COMMAND starts one server, as in 'tachograph compare'; URLs are servers that already run.
+With --on or --from, write $HOST instead of 127.0.0.1.
 At least one of --p99, --latency, --max-errors and --cpu is needed; the capacity is the rate at
 which the first of them stops holding.
 
@@ -19,6 +20,7 @@ Examples:
   tachograph capacity -n tcp -n unix --p99 50ms --max-errors 0.1% \\
       'gunicorn -b 127.0.0.1:$PORT server:app' 'gunicorn -b unix:$SOCKET server:app'
   tachograph capacity './server --port $PORT' --cpu 80%
+  tachograph capacity --on user@server './server $HOST:$PORT' --p99 50ms
   tachograph capacity http://127.0.0.1:8000/ --latency 200ms --quantile 0.999 --max-time 10m";
 
 /// Flags of `capacity`.
@@ -57,28 +59,10 @@ pub(crate) struct CapacityFlags {
     /// Margin within which capacities count as equivalent, e.g. 2%
     #[arg(long, value_name = "SHARE", value_parser = base::parse_fraction)]
     pub(crate) margin: Option<f64>,
-    /// Path and query of the URL
-    #[arg(long, default_value = "/", value_name = "PATH")]
-    pub(crate) path: String,
-    /// The servers speak HTTPS
-    #[arg(long, help_heading = "HTTPS")]
-    pub(crate) https: bool,
     #[command(flatten)]
-    pub(crate) hooks: HookFlags,
-    /// Shell command to run before each start of each server
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) prepare: Option<String>,
+    pub(crate) servers: ServerFlags,
     #[command(flatten)]
-    pub(crate) request: RequestFlags,
-    /// CPUs of client and servers: split (separate), same (one for both) or free (not pinned)
-    #[arg(long, default_value = "split", value_name = "LAYOUT", value_parser = parse_layout)]
-    pub(crate) layout: Layout,
-    /// Timeout for a server to become ready
-    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = Nanos::parse)]
-    pub(crate) ready_timeout: Nanos,
-    /// Source of the server-side count, as in 'tachograph compare'; repeatable
-    #[arg(long, value_name = "WHERE")]
-    pub(crate) served_by: Vec<String>,
+    pub(crate) site: SiteFlags,
     #[command(flatten)]
     pub(crate) machine: MachineFlags,
     /// Fail instead of waiting if another measurement uses these CPUs
@@ -106,22 +90,17 @@ impl CapacityFlags {
     /// The commands and their load. An open loop opens connections as needed, unless their number is
     /// given.
     pub(crate) fn args(&self) -> Result<CompareArgs, Failure> {
-        let mut load = self.request.load(false)?;
-        load.connections_max = self.request.connections_max(true);
-        let prepare = self.prepare.iter().flat_map(|text| vec![text.clone(); self.commands.len()]);
+        let mut args = self.site.place(self.servers.args()?);
+        args.load.connections_max = self.servers.request.connections_max(true);
+        let each = |text: &String| vec![text.clone(); self.commands.len()];
         Ok(CompareArgs {
             commands: self.commands.clone(),
             names: self.command_name.clone(),
-            path: self.path.clone(),
-            https: self.https,
-            load,
             precision: Some(self.precision),
             margin: self.margin,
             max_time: Some(self.max_time),
-            layout: self.layout,
-            ready_timeout: Some(self.ready_timeout),
-            prepare: prepare.collect(),
-            ..CompareArgs::default()
+            prepare: self.servers.prepare.iter().flat_map(each).collect(),
+            ..args
         })
     }
 

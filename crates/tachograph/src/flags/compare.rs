@@ -2,10 +2,10 @@
 
 use base::Nanos;
 use clap::Args;
-use spec::{Arrivals, CompareArgs, Layout, Metric, Offer};
+use spec::{Arrivals, CompareArgs, Metric, Offer};
 
-use super::load::RequestFlags;
-use super::shared::{HookFlags, MachineFlags, OfferFlags, ResultFlags};
+use super::servers::{ServerFlags, SiteFlags};
+use super::shared::{MachineFlags, OfferFlags, ResultFlags};
 use crate::failure::Failure;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -48,15 +48,8 @@ pub(crate) struct CompareFlags {
     /// Repeat each command for every value of a list such as 1,2,4; {VAR} in it is replaced
     #[arg(short = 'L', long, value_names = ["VAR", "VALUES"], num_args = 2)]
     pub(crate) parameter_list: Vec<String>,
-    /// Start the servers on another machine, over ssh
-    #[arg(long, value_name = "HOST")]
-    pub(crate) on: Option<String>,
-    /// Load the servers from another machine, over ssh; repeatable, all at once
-    #[arg(long, value_name = "HOST")]
-    pub(crate) from: Vec<String>,
-    /// Address at which the clients reach the servers' machine [default: the one that ssh uses]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) at: Option<String>,
+    #[command(flatten)]
+    pub(crate) site: SiteFlags,
     #[command(flatten)]
     pub(crate) comparison: ComparisonFlags,
 }
@@ -64,19 +57,8 @@ pub(crate) struct CompareFlags {
 /// How servers that tachograph starts are compared: the options that `compare` and `diff` share.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ComparisonFlags {
-    /// Path and query of the URL
-    #[arg(long, default_value = "/", value_name = "PATH")]
-    pub(crate) path: String,
-    /// The servers speak HTTPS
-    #[arg(long, help_heading = "HTTPS")]
-    pub(crate) https: bool,
     #[command(flatten)]
-    pub(crate) hooks: HookFlags,
-    /// Shell command to run before each start of each server
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) prepare: Option<String>,
-    #[command(flatten)]
-    pub(crate) request: RequestFlags,
+    pub(crate) servers: ServerFlags,
     #[command(flatten)]
     pub(crate) schedule: ScheduleFlags,
     /// Metric that decides: throughput, p50, p99, cpu (per request) or memory (peak RSS of the
@@ -88,15 +70,6 @@ pub(crate) struct ComparisonFlags {
     /// Rate of the open loop, as a share of the slowest variant's capacity
     #[arg(long, default_value = "50%", value_name = "SHARE", value_parser = base::parse_fraction)]
     pub(crate) open_share: f64,
-    /// CPUs of client and servers: split (separate), same (one for both) or free (not pinned)
-    #[arg(long, default_value = "split", value_name = "LAYOUT", value_parser = parse_layout)]
-    pub(crate) layout: Layout,
-    /// Timeout for a server to become ready
-    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = Nanos::parse)]
-    pub(crate) ready_timeout: Nanos,
-    /// Source of the server-side count, see below; repeatable
-    #[arg(long, value_name = "WHERE")]
-    pub(crate) served_by: Vec<String>,
     #[command(flatten)]
     pub(crate) result: ResultFlags,
 }
@@ -110,9 +83,6 @@ impl ComparisonFlags {
             offers.push(Offer::OpenShare { share: self.open_share, arrivals: Arrivals::Poisson });
         }
         Ok(CompareArgs {
-            path: self.path.clone(),
-            https: self.https,
-            load: self.request.load(false)?,
             precision: self.schedule.precision,
             margin: self.schedule.margin,
             quick: self.schedule.quick,
@@ -120,11 +90,9 @@ impl ComparisonFlags {
             independent_starts: self.schedule.independent_starts,
             why: self.schedule.why,
             max_time: self.schedule.max_time,
-            layout: self.layout,
             offers,
             primary: self.primary,
-            ready_timeout: Some(self.ready_timeout),
-            ..CompareArgs::default()
+            ..self.servers.args()?
         })
     }
 }
@@ -158,15 +126,6 @@ pub(crate) struct ScheduleFlags {
     /// Fail instead of waiting if another measurement uses these CPUs
     #[arg(long)]
     pub(crate) no_wait: bool,
-}
-
-pub(super) fn parse_layout(text: &str) -> Result<Layout, String> {
-    match text {
-        "split" => Ok(Layout::Split),
-        "same" => Ok(Layout::Same),
-        "free" => Ok(Layout::Free),
-        _ => Err("a layout is split, same or free".to_owned()),
-    }
 }
 
 fn parse_metric(text: &str) -> Result<Metric, String> {

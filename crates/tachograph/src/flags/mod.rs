@@ -15,6 +15,7 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod series;
 pub(crate) mod serve;
+pub(crate) mod servers;
 pub(crate) mod shared;
 
 use std::io::Write as _;

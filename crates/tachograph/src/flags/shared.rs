@@ -42,7 +42,7 @@ pub(crate) struct ResultFlags {
     /// Name of the run, for `list` and `report NAME`
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Exit with status 1 if this holds, e.g. 'b.p99 > 1.05 * a.p99', or 'p99 > 20ms' for `load`; repeatable
+    /// Exit with status 1 if this holds, e.g. 'b.p99 > 1.05 * a.p99', 'p99 > 20ms' for `load` or 'capacity < 900' for `capacity`; repeatable
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) fail_if: Vec<String>,
     /// Also exit with status 1 if a --fail-if condition is inconclusive

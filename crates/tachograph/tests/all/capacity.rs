@@ -76,10 +76,13 @@ fn a_condition_that_always_or_never_holds_has_its_own_sentence() {
     let command = fixture("");
     let always =
         ["capacity", &command, "--max-errors", "50%", "--max-rate", "40", "--max-time", "20s"];
+    let gates = ["--fail-if", "capacity < 40", "--fail-if", "capacity < 50"];
     place
-        .run(&always)
+        .run(&[&always[..], &gates].concat())
         .status(0)
-        .prints("at least 40.0 requests/s: errors ≤ 50% still holds at the highest");
+        .prints("at least 40.0 requests/s: errors ≤ 50% still holds at the highest")
+        .says("not triggered: capacity < 40 (capacity of ")
+        .says("inconclusive: capacity < 50 (capacity of ");
     let slow = fixture("--delay 50ms --delay-every 1");
     let never = ["capacity", &slow, "--p99", "10ms", "--max-time", "60s", "--json"];
     let json = place.run(&never).json();
@@ -141,6 +144,14 @@ fn wrong_conditions_are_refused_with_what_to_do() {
     says(&["--max-errors", "200%"], &["--max-errors is a share between 0% and 100%"]);
     says(&["--cpu", "0"], &["--cpu is a share between 0% and 100%"]);
     says(&["--quantile", "0.9"], &["--latency"]);
+    says(
+        &["--p99", "50ms", "--fail-if", "p99 > 50ms"],
+        &["a search for a capacity compares no p99", "there are: capacity, failed, errors"],
+    );
+    place
+        .run(&["compare", &server, &server, "--fail-if", "a.capacity < 1"])
+        .status(2)
+        .says("only tachograph capacity measures a capacity");
     place
         .run(&["capacity", "no-such-server --port $PORT", "--p99", "50ms"])
         .status(2)

@@ -192,6 +192,44 @@ fn clients_on_two_machines_have_one_ledger() {
 }
 
 #[test]
+fn a_capacity_is_that_of_a_server_elsewhere() {
+    let Some(network) = network(&["server", "client"]) else { return };
+    let place = Place::new();
+    let server = format!("{SERVER} --limit 200");
+    let limits = ["--latency", "150ms", "--quantile", "0.9", "--max-errors", "50%", "--cpu", "90%"];
+    let args = ["capacity", "--on", "server", "--from", "client", "--max-time", "30s", "--json"];
+    let further = ["--served-by", "counter_file=$DIR/count", "-n", "bucket", &server];
+    let all = [&args[..], &limits, &further].concat();
+    let json = place.finish(near(&place, &network, "", &all)).json();
+    let found = &json["variants"][0];
+    // On a busy machine the time may end before there are enough blocks for an interval.
+    assert!(["found", "undecided"].contains(&found["outcome"].as_str().unwrap()), "{found}");
+    if found["outcome"] == "found" {
+        let end = |name: &str| found["capacity_per_s"][name].as_f64().unwrap_or(f64::INFINITY);
+        assert!(end("low") <= 204.0 && 196.0 <= end("high"), "{found}");
+    }
+    // That of the blocks; the time may end before the first one.
+    let ledger = &found["ledger"];
+    assert_eq!(json["blocks"] == 0, ledger["completed"] == 0, "{ledger}");
+    assert!(json["blocks"] == 0 || ledger["served"] == ledger["completed"], "{ledger}");
+    let layout = &json["layout"];
+    let is_at = |name: &str, role: &str| {
+        let mut places = layout["machines"].as_array().unwrap().iter();
+        let place = places.find(|place| place["name"] == name).unwrap();
+        match role {
+            "client" => place["is_client"] == true,
+            _ => place["stacks"] == serde_json::json!(["bucket"]),
+        }
+    };
+    assert!(is_at("server", "stack") && is_at("client", "client"), "{layout:#}");
+    assert!(layout["links"][0]["bytes_per_s"].as_f64() > Some(1e6), "{layout:#}");
+    // The CPU time of the server, on its machine.
+    let used = json["trials"].as_array().unwrap().iter().map(|trial| &trial["cpu"]);
+    assert!(used.clone().all(|cpu| cpu.as_f64().is_some_and(|cpu| cpu > 0.0)), "{json:#}");
+    nothing_left(&network, &["server", "client"]);
+}
+
+#[test]
 fn a_delay_of_the_network_is_seen_in_the_median() {
     let Some(mut network) = network(&["far"]) else { return };
     let place = Place::new();

@@ -19,7 +19,8 @@ use base::{Nanos, Seed};
 use drive::{LearnedResponse, LoopStart, Slice};
 use rand::RngExt as _;
 use record::{
-    Block, BlockState, Capacity, CapacityTrial, ClientLimit, Condition, Fact, Offer, Part, Run,
+    Block, BlockState, Capacity, CapacityOutcome, CapacityTrial, ClientLimit, Condition, Fact,
+    Finding, Link, Offer, Part, Run, Severity,
 };
 use spec::{Arrivals, CapacityAim, Mode};
 use stats::{
@@ -28,8 +29,9 @@ use stats::{
 
 use crate::block::{BlockFailure, BlockOutcome, end_all, shuffled};
 use crate::error::{ConductError, StartError};
-use crate::layout::layout;
+use crate::layout::{layout, note_clocks, note_segments};
 use crate::machines::Snapshots;
+use crate::network;
 use crate::part::{RunContext, blank, cool_down, write_life};
 use crate::running_variant::{RunningVariant, Setting, StartSeeds, VariantResult};
 use crate::schedule::expect_learned;
@@ -82,6 +84,8 @@ struct VariantSearch {
     variant: usize,
     found: BracketResult,
     bracket: Bracket,
+    /// The length of an answer's body; 0 if it varies.
+    body_bytes: u64,
 }
 
 impl<'a> CapacitySearch<'a> {
@@ -116,7 +120,8 @@ impl<'a> CapacitySearch<'a> {
         run: &mut Run,
         context: &mut RunContext<'_>,
     ) -> Result<(), ConductError> {
-        let layout = layout(&self.plan, self.setting.near, self.setting.machines);
+        let mut layout = layout(&self.plan, self.setting.near, self.setting.machines);
+        layout.links = self.links();
         let mut part = blank(&self.plan, layout);
         part.capacity =
             Some(Capacity { conditions: self.conditions.clone(), ..Capacity::default() });
@@ -135,10 +140,44 @@ impl<'a> CapacitySearch<'a> {
         let pilot = PILOT_BLOCKS as usize;
         let part = &mut run.parts[self.index];
         conclude::conclude(&self.plan, part, outcomes.collect(), pilot, interrupted);
+        let limited = searches.iter().filter_map(|search| self.network_limited(part, search));
+        let limited: Vec<Finding> = limited.collect();
+        part.findings.extend(limited);
         context
             .recorder
             .part_done(run, self.index, &run.parts[self.index])
             .map_err(ConductError::Record)
+    }
+
+    /// The networks between clients and stacks; one that could not be measured is not known.
+    fn links(&self) -> Vec<Link> {
+        let mut links: Vec<Link> = Vec::new();
+        for variant in &self.plan.variants {
+            if !self.is_stopped() && links.iter().all(|link| link.server != variant.on) {
+                let measured =
+                    network::measure(variant, &self.setting, self.seed.derive("network", 0));
+                links.extend(measured.unwrap_or_default());
+            }
+        }
+        links
+    }
+
+    /// Whether the capacity is about what the network carries.
+    fn network_limited(&self, part: &Part, search: &VariantSearch) -> Option<Finding> {
+        let found = part.capacity.as_ref()?.variants.iter();
+        let mut found = found.filter(|found| found.variant as usize == search.variant);
+        let per_s = match &found.next()?.outcome {
+            CapacityOutcome::Found { per_s, .. } => per_s.value,
+            CapacityOutcome::AtLeast { per_s } => *per_s,
+            _ => return None,
+        };
+        // An open loop opens connections as it needs them.
+        let mut variant = self.plan.variants[search.variant].clone();
+        let load = &mut variant.load;
+        load.connections = load.connections_max.unwrap_or(load.connections);
+        let by = network::limit(&part.layout.links, &variant, per_s, search.body_bytes)?;
+        let fact = Fact::NetworkLimited { by };
+        Some(Finding::of_variant(Severity::Warning, search.variant, fact))
     }
 
     fn is_stopped(&self) -> bool {
@@ -271,7 +310,9 @@ impl<'a> CapacitySearch<'a> {
                 }
             }
         };
-        Ok((VariantSearch { variant: v, found, bracket }, learned, running.end()))
+        let body_bytes = learned.as_ref().and_then(|learned| learned.length).unwrap_or(0);
+        let search = VariantSearch { variant: v, found, bracket, body_bytes };
+        Ok((search, learned, running.end()))
     }
 
     fn start(&self, v: usize, seeds: StartSeeds) -> Result<RunningVariant, StartError> {
@@ -322,8 +363,10 @@ impl<'a> CapacitySearch<'a> {
             stalled_after: None,
         };
         let part = &mut run.parts[self.index];
+        let name = &self.plan.variants[v].name;
+        let mut far = part.layout.machines.iter().filter(|place| place.stacks.contains(name));
         let cpus = match part.layout.stack.0.len() {
-            0 => run.machine.cpus,
+            0 => far.next().map_or(run.machine.cpus, |place| place.machine.cpus),
             several => several as u32,
         };
         let offer = if block == 0 { Offer::Calibration } else { Offer::Open };
@@ -408,6 +451,7 @@ impl<'a> CapacitySearch<'a> {
     ) -> Result<BlockState, ConductError> {
         let machines = self.setting.machines;
         cool_down(machines, &self.setting.stop);
+        machines.sync();
         let (started, clock) = (base::timestamp_now(), Instant::now());
         let before = Snapshots::take(machines);
         let mut outcome = BlockOutcome {
@@ -431,7 +475,8 @@ impl<'a> CapacitySearch<'a> {
         }
         outcome.ended.extend(end_all(all_running));
         outcome.ended.sort_by_key(|ended| ended.life.variant);
-        let change = Snapshots::take(machines).since(&before);
+        let after = Snapshots::take(machines);
+        let change = after.since(&before);
         let mut inspector = Inspector {
             block: number,
             client_shares: run.parts[self.index].layout.is_shared(),
@@ -464,13 +509,16 @@ impl<'a> CapacitySearch<'a> {
             let gaps = life.ledger.audit().into_iter();
             for gap in gaps.filter(|gap| gap.law == ledger::Law::Series) {
                 let variant = Some(life.variant as usize);
-                inspector.find(record::Severity::Invalid, variant, Fact::Ledger { gap });
+                inspector.find(Severity::Invalid, variant, Fact::Ledger { gap });
             }
         }
         context.recorder.block(run, self.index, &block).map_err(ConductError::Record)?;
         let part = &mut run.parts[self.index];
         part.blocks.push(block);
         part.findings.extend(inspector.findings);
+        let apart = outcome.ended.iter().filter_map(|ended| ended.apart).max();
+        note_clocks(&mut part.layout, machines, apart);
+        note_segments(&mut part.layout, machines, &after.segments_since(&before));
         Ok(state)
     }
 
@@ -534,8 +582,7 @@ impl<'a> CapacitySearch<'a> {
 
 impl VariantSearch {
     /// What is known without any block.
-    fn outcome(&self) -> record::CapacityOutcome {
-        use record::CapacityOutcome;
+    fn outcome(&self) -> CapacityOutcome {
         let (held_per_s, failed_per_s) = (self.bracket.held(), self.bracket.failed());
         match self.found {
             BracketResult::End(Bracketing::HoldsAt(per_s)) => CapacityOutcome::AtLeast { per_s },

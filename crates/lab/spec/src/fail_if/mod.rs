@@ -13,8 +13,7 @@
 //! Parts and variants are names, quoted unless they are plain words; a variant can also be a
 //! position: `a` is the first, `b` the second. With a single variant, as in `load`, the metric
 //! alone is enough. A plan of several parts needs the part. Times are in nanoseconds unless a unit
-//! is given (`5ms`), sizes in bytes (`64MiB`), throughput in requests per second.
-
+//! is given (`5ms`), sizes in bytes (`64MiB`), throughput and capacity in requests per second.
 //!
 //! A measured value is an interval, so a condition has three outcomes: it holds, it does not hold,
 //! or it is undecided.
@@ -32,9 +31,10 @@ use crate::target::Target;
 
 /// The metrics that a condition can name.
 ///
-/// `failed` is the ledger's column; `errors` is an alias.
-pub const METRICS: [&str; 8] =
-    ["throughput", "p50", "p90", "p99", "cpu", "memory", "failed", "errors"];
+/// `failed` is the ledger's column; `errors` is an alias. `capacity` is for searches, and of the others
+/// these have only those two.
+pub const METRICS: [&str; 9] =
+    ["throughput", "p50", "p90", "p99", "cpu", "memory", "failed", "errors", "capacity"];
 
 /// A condition under which a run fails.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,21 +158,52 @@ impl FailIf {
     /// Parses conditions on a plan.
     ///
     /// # Errors
-    /// Invalid conditions, unknown parts and variants.
+    /// Invalid conditions, unknown parts and variants, and metrics that the part does not measure.
     pub fn of_plan(texts: &[String], plan: &Plan) -> Result<Vec<FailIf>, SpecError> {
         let names = |part: &Part| part.variants.iter().map(|v| v.name.clone()).collect();
         let parts: Vec<(String, Vec<String>)> =
             plan.parts.iter().map(|part| (part.name.clone(), names(part))).collect();
-        texts.iter().map(|text| FailIf::parse(text)?.with_parts(&parts)).collect()
+        let is_search = |name: &Option<String>| {
+            let mut parts = plan.parts.iter();
+            parts.any(|part| Some(&part.name) == name.as_ref() && part.capacity.is_some())
+        };
+        let condition = |text| FailIf::parse(text)?.with_parts(&parts)?.measured(&is_search);
+        texts.iter().map(|text| condition(text)).collect()
     }
 
     /// Parses conditions on a load of one target.
     ///
     /// # Errors
-    /// Invalid conditions.
+    /// Invalid conditions, and metrics that a load does not measure.
     pub fn of_load(texts: &[String], target: &Target) -> Result<Vec<FailIf>, SpecError> {
         let parts = [("load".to_owned(), vec![base::redact(&target.to_string())])];
-        texts.iter().map(|text| FailIf::parse(text)?.with_parts(&parts)).collect()
+        let condition = |text| FailIf::parse(text)?.with_parts(&parts)?.measured(&|_| false);
+        texts.iter().map(|text| condition(text)).collect()
+    }
+
+    /// Fails for a metric that its part does not measure; `is_search` tells of a part's name whether it
+    /// is a search for capacities.
+    fn measured(
+        mut self,
+        is_search: &dyn Fn(&Option<String>) -> bool,
+    ) -> Result<FailIf, SpecError> {
+        let text = self.text.clone();
+        self.condition.each_measured(&mut |measured| {
+            let (metric, span) = (measured.metric, &measured.span);
+            match (is_search(&measured.part), metric) {
+                (true, "capacity" | "failed" | "errors") => Ok(()),
+                (true, _) => {
+                    let message = format!("a search for a capacity compares no {metric}");
+                    Err(error(&text, span, message).help("there are: capacity, failed, errors"))
+                }
+                (false, "capacity") => {
+                    let message = "only tachograph capacity measures a capacity";
+                    Err(error(&text, span, message).help("write throughput, for example"))
+                }
+                (false, _) => Ok(()),
+            }
+        })?;
+        Ok(self)
     }
 
     /// Decides the condition with `test`, which is called for every test, even if the outcome does

@@ -225,7 +225,7 @@ fn errors_show_the_place() {
             "a.rate > 1",
             "'rate' is not a metric",
             2..6,
-            "there are: throughput, p50, p90, p99, cpu, memory, failed, errors",
+            "there are: throughput, p50, p90, p99, cpu, memory, failed, errors, capacity",
         ),
         ("a > 1", "'a' needs a metric", 0..1, "write a.p99, for example"),
         ("unx.p99 > 1", "there is no variant 'unx'", 0..7, "did you mean 'unix'?"),
