@@ -1,8 +1,8 @@
 //! The names and the rights of a run's folder and what is in it.
 
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rand::Rng as _;
@@ -20,9 +20,10 @@ pub(crate) const LOCK: &str = "lock";
 pub(crate) const RUN_DIR_VARIABLE: &str = "TACHOGRAPH_RUN_DIR";
 
 /// Creates a folder that others can enter but not list: servers that drop their rights must still
-/// reach their sockets.
+/// reach their sockets, whatever the umask.
 pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o711).create(path)
+    DirBuilder::new().mode(0o711).create(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o711))
 }
 
 /// A random string of letters and digits.

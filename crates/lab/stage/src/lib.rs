@@ -40,6 +40,7 @@ mod ready;
 mod redact;
 mod run_folder;
 pub mod server_count;
+mod sharing;
 pub mod signals;
 mod stack;
 mod stage;

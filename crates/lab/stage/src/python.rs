@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::command;
 use crate::error::StageError;
 use crate::redact::Secrets;
-use crate::signals;
+use crate::{sharing, signals};
 
 /// The file that marks an environment as complete.
 const STAMP: &str = "complete";
@@ -243,37 +243,13 @@ pub fn share(folder: &Path) -> io::Result<()> {
         return Ok(());
     };
     for above in folder.ancestors().skip(1).take_while(|above| above.starts_with(&cache)) {
-        allow(above)?;
+        sharing::share(above)?;
     }
     // The folder itself comes last: where it is open, so is what is in it.
     if fs::metadata(folder)?.permissions().mode() & 0o005 == 0o005 {
         return Ok(());
     }
-    share_all(folder)
-}
-
-fn share_all(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        match entry.file_type()? {
-            kind if kind.is_dir() => share_all(&entry.path())?,
-            kind if kind.is_file() => allow(&entry.path())?,
-            _ => {}
-        }
-    }
-    allow(folder)
-}
-
-/// Gives everybody the owner's right to read, and to execute or to enter.
-fn allow(path: &Path) -> io::Result<()> {
-    let mut permissions = fs::metadata(path)?.permissions();
-    let mode = permissions.mode();
-    let wanted = mode | (mode & 0o500) >> 3 | (mode & 0o500) >> 6;
-    if wanted == mode {
-        return Ok(());
-    }
-    permissions.set_mode(wanted);
-    fs::set_permissions(path, permissions)
+    sharing::share_all(folder)
 }
 
 /// A command's exit status and the end of its output.

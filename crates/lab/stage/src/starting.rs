@@ -22,6 +22,7 @@ use crate::http;
 use crate::protocol::Launch;
 use crate::ready::{Check, SOCKET_PATH_BYTES_MAX};
 use crate::run_folder::RunFolder;
+use crate::sharing::share;
 use crate::stack::{LiveStack, StackProcess, Surroundings};
 use crate::start_options::StartOptions;
 use crate::vars::Variables;
@@ -65,6 +66,9 @@ pub(crate) fn start(
     }
     for folder in [Some(&allocation.dir), options.keep_files.as_ref()].into_iter().flatten() {
         write_files(stack, &vars, folder)?;
+    }
+    if rustix::process::getuid().is_root() {
+        share_files(stack, &allocation.dir)?;
     }
     let id = stack_id(run, &mut rng);
     let surroundings = Surroundings {
@@ -278,6 +282,17 @@ fn write_files(stack: &Stack, vars: &Variables, dir: &Path) -> Result<(), StageE
             .map_or(Ok(()), fs::create_dir_all)
             .and_then(|()| fs::write(&path, vars.expand(&file.text)))
             .map_err(StageError::file("cannot write", &path))?;
+    }
+    Ok(())
+}
+
+/// Lets servers that drop root's rights read the files of their stack.
+fn share_files(stack: &Stack, dir: &Path) -> Result<(), StageError> {
+    for file in &stack.files {
+        let path = dir.join(&file.path);
+        for shared in path.ancestors().take_while(|above| *above != dir) {
+            share(shared).map_err(StageError::file("cannot change", shared))?;
+        }
     }
     Ok(())
 }

@@ -77,6 +77,36 @@ fn what_root_had_in_its_cache_was_only_for_root_after_a_run_with_a_strict_umask(
     assert_eq!(find(&["!", "-perm", "-o=r"]), "");
 }
 
+/// As another user, a server reads a file of its stack and one that it wrote as root.
+#[test]
+fn with_a_strict_umask_of_root_servers_that_drop_their_rights_could_not_read_their_own_files() {
+    if !rustix::process::getuid().is_root() {
+        return support::not_run("only root's servers can drop rights");
+    }
+    let place = Place::new();
+    let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+    let text = format!(
+        "[experiment]\nname = \"rights\"\ntitle = \"t\"\nquestion = \"q\"\noffers = [\"closed\"]\n\
+         [stack.server]\ntarget = \"http://127.0.0.1:$PORT/\"\n\
+         process = {{ command = \"sh -c 'echo more > $DIR/second.txt && \
+         {nobody} cat $DIR/pages/first.txt $DIR/second.txt && \
+         exec $TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT'\" }}\n\
+         [stack.server.files]\n\"pages/first.txt\" = \"words\"\n\
+         [[variant]]\nname = \"a\"\nstack = \"server\"\n[[variant]]\nname = \"b\"\nstack = \"server\"\n"
+    );
+    place.write("rights.toml", &text);
+    let run = ["run", "./rights.toml", "--quick", "--max-time", "1s", "--json"];
+    let mut command = place.command(&run);
+    // Only root can enter the folder of a test.
+    command.env("TMPDIR", "/tmp");
+    let script = "umask 077; exec \"$0\" \"$@\"";
+    let json = place.finish(support::run_by("sh", &["-c", script], &command)).json();
+    for variant in json["variants"].as_array().unwrap() {
+        assert_eq!(variant["skipped"], serde_json::Value::Null, "{variant:#}");
+        assert!(variant["ledger"]["completed"].as_u64() > Some(0), "{variant:#}");
+    }
+}
+
 #[test]
 fn an_experiment_with_includes_is_copied_whole_and_nothing_is_replaced() {
     let place = Place::new();

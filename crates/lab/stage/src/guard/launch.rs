@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal, set
 
 use crate::cgroup::{self, Cgroup};
 use crate::protocol::Launch;
+use crate::sharing::share_new_files;
 
 /// The subcommand of `guard` for this.
 pub(super) const SUBCOMMAND: &str = "launch";
@@ -94,6 +95,7 @@ fn take_place(place: &[OsString]) -> io::Result<()> {
     if !group.is_empty() {
         cgroup::join(Path::new(group))?;
     }
+    share_new_files();
     if !cpus.is_empty() {
         let cpus = cpus.to_string_lossy().parse().map_err(io::Error::other)?;
         super::run_on(&cpus).map_err(io::Error::other)?;
