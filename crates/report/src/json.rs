@@ -87,6 +87,7 @@ fn part_json(run: &Run, part: &Part) -> Value {
         "disturbance": part.disturbance.map(|d| disturbance_json(run, part, &d)),
         "published": part.published,
         "why": part.why,
+        "capacity": capacity::json::of_part(part),
         "kinds": kinds::comparisons(part),
         "streams": streams::comparisons(part),
     })

@@ -159,8 +159,14 @@ fn parts(
                 .filter(|_| part.schedule.why),
         };
         let seed = options.seed.derive("part", index as u64);
+        let (name, left) = (part.name.clone(), count - index);
         if let Some(aim) = &part.capacity {
-            let time = options.max_time.or(part.schedule.max_time);
+            context.watcher.event(&Event::Part { name, number: index + 1, of: count });
+            // As of other parts, of which each has its share of what is left.
+            let share = |all: Nanos| {
+                Nanos::from(Duration::from(all).saturating_sub(began.elapsed()) / left as u32)
+            };
+            let time = options.max_time.map(share).or(part.schedule.max_time);
             let search = CapacitySearch::new(part.clone(), *aim, index, setting, seed, time);
             search.run(run, &mut context)?;
             continue;
@@ -171,9 +177,8 @@ fn parts(
             runners.push(runner);
             continue;
         }
-        let name = part.name.clone();
         context.watcher.event(&Event::Part { name, number: index + 1, of: count });
-        let until = deadline(part, count - index);
+        let until = deadline(part, left);
         runner.calibrate(run, until, &mut context)?;
         if let (Err(error), true) = (&profilers, part.schedule.why) {
             runner.note(run, Fact::NotProfiled { why: error.clone() }, &mut context);

@@ -7,38 +7,18 @@ use crate::compare::{CompareArgs, plan_of};
 use crate::error::SpecError;
 use crate::plan::Plan;
 
+/// The highest rate to offer if nothing else is said.
+pub(crate) const SEARCH_RATE_MAX_PER_S: f64 = 1e6;
+
 /// Turns commands and conditions into a plan.
 ///
 /// # Errors
 /// Those of a comparison, no condition, or one that cannot hold or fail.
 pub fn capacity_plan(args: &CompareArgs, aim: CapacityAim) -> Result<Plan, SpecError> {
-    if aim.latency.is_none() && aim.errors.is_none() && aim.cpu.is_none() {
-        return Err(SpecError::new("no condition: at which rate is the server at its capacity?")
-            .help("add --p99 50ms, --max-errors 0.1% or --cpu 80%"));
-    }
-    if let Some(latency) = aim.latency {
-        if latency.limit == Nanos::ZERO {
-            return Err(SpecError::new("no request takes less than 0s")
-                .help("write a limit that requests can keep, such as --p99 50ms"));
-        }
-        if latency.limit >= args.load.timeout {
-            return Err(SpecError::new(format!(
-                "the limit of {} is not below the timeout of {}",
-                latency.limit, args.load.timeout
-            ))
-            .help("raise --timeout"));
-        }
-        if !(0.0..1.0).contains(&latency.quantile) || latency.quantile == 0.0 {
-            return Err(SpecError::new("a quantile is between 0 and 1, such as 0.99"));
-        }
-    }
-    for (flag, share) in [("--max-errors", aim.errors), ("--cpu", aim.cpu)] {
-        if share.is_some_and(|share| share <= 0.0 || share >= 1.0) {
-            return Err(SpecError::new(format!("{flag} is a share between 0% and 100%")).help(
-                format!("a share of 0% or 100% says nothing about a rate; write {flag} 1%"),
-            ));
-        }
-    }
+    check_aim(&aim, args.load.timeout, &|name, value| match value {
+        Some(value) => format!("--{name} {value}"),
+        None => format!("--{name}"),
+    })?;
     let mut plan = plan_of(args, 1, "capacity")?;
     let part = &mut plan.parts[0];
     let is_running = part.variants.iter().any(|variant| variant.stack.processes.is_empty());
@@ -54,6 +34,50 @@ pub fn capacity_plan(args: &CompareArgs, aim: CapacityAim) -> Result<Plan, SpecE
     part.question.clone_from(&plan.question);
     part.capacity = Some(aim);
     Ok(plan)
+}
+
+/// Fails unless a search can look for this with requests of this timeout. `write` writes an option as
+/// the user does, alone or with a value.
+///
+/// # Errors
+/// Without a condition, or with one that always or never holds.
+pub(crate) fn check_aim(
+    aim: &CapacityAim,
+    timeout: Nanos,
+    write: &dyn Fn(&str, Option<&str>) -> String,
+) -> Result<(), SpecError> {
+    if aim.latency.is_none() && aim.errors.is_none() && aim.cpu.is_none() {
+        let [latency, errors, cpu] = [("p99", "50ms"), ("max-errors", "0.1%"), ("cpu", "80%")]
+            .map(|(name, value)| write(name, Some(value)));
+        return Err(SpecError::new("no condition: at which rate is the server at its capacity?")
+            .help(format!("add {latency}, {errors} or {cpu}")));
+    }
+    if let Some(latency) = aim.latency {
+        if latency.limit == Nanos::ZERO {
+            return Err(SpecError::new("no request takes less than 0s").help(format!(
+                "write a limit that requests can keep, such as {}",
+                write("p99", Some("50ms"))
+            )));
+        }
+        if latency.limit >= timeout {
+            return Err(SpecError::new(format!(
+                "the limit of {} is not below the timeout of {timeout}",
+                latency.limit
+            ))
+            .help("raise the timeout"));
+        }
+        if !(0.0..1.0).contains(&latency.quantile) || latency.quantile == 0.0 {
+            return Err(SpecError::new("a quantile is between 0 and 1, such as 0.99"));
+        }
+    }
+    for (name, share) in [("max-errors", aim.errors), ("cpu", aim.cpu)] {
+        if share.is_some_and(|share| share <= 0.0 || share >= 1.0) {
+            let (name, shown) = (write(name, None), write(name, Some("1%")));
+            return Err(SpecError::new(format!("{name} is a share between 0% and 100%"))
+                .help(format!("a share of 0% or 100% says nothing about a rate; write {shown}")));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

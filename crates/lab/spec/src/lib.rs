@@ -30,7 +30,10 @@ pub use compare::{CompareArgs, compare_plan, replay_server};
 pub use error::{SpecError, TextPosition};
 pub use fail_if::{FailIf, Interval, METRICS, RatioTest, Test, Truth, VariantMetric};
 pub use file::{SourceFile, includes, join_files, parse_plan, parse_plan_files};
-pub use load::{Arrivals, EngineChoice, Exchange, HttpVersion, Lines, Load, Mode, TlsOptions};
+pub use load::{
+    Arrivals, EngineChoice, Exchange, HttpVersion, Lines, Load, Mode, OPEN_CONNECTIONS_MAX,
+    TlsOptions,
+};
 pub use parameters::{Parameter, Values, expand as expand_parameters};
 pub use plan::{
     Change, Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process,

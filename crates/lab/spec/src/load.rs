@@ -63,6 +63,10 @@ pub struct TlsOptions {
     pub resumption: bool,
 }
 
+/// How many connections an open loop may open if nothing else is said: far more than most servers serve
+/// at once, and within the usual limit on open files.
+pub const OPEN_CONNECTIONS_MAX: u32 = 1000;
+
 impl Default for Load {
     /// 10 persistent connections on one thread, `GET /` over HTTP, and a timeout of 10 s.
     fn default() -> Load {

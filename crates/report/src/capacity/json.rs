@@ -1,6 +1,8 @@
 //! A search for capacities as JSON, schema version 1: `docs/schema/capacity-1.json`.
 
-use record::{CapacityOutcome, CapacityTrial, Condition, Part, Run, Variant, VariantCapacity};
+use record::{
+    CapacityOutcome, CapacityTrial, Condition, Part, Run, RunKind, Variant, VariantCapacity,
+};
 use serde_json::{Value, json};
 
 use super::words;
@@ -8,12 +10,11 @@ use crate::json_parts::{finding_json, ledger_json, load_json, state_json};
 use crate::validity::{self, RunVerdict};
 use crate::{verdict, view};
 
-/// The object; `None` if the run is no search.
+/// The object for a run of `tachograph capacity`; `None` for any other run.
 pub(crate) fn json(run: &Run) -> Option<Value> {
-    let part = run.parts.first()?;
-    let capacity = part.capacity.as_ref()?;
-    let variants = capacity.variants.iter().zip(words::sentences(part));
-    Some(json!({
+    let part = run.parts.first().filter(|_| run.kind == RunKind::Capacity)?;
+    let mut json = of_part(part)?;
+    let head = json!({
         "schema": 1,
         "run": run.id.as_str(),
         "kind": run.kind,
@@ -33,8 +34,22 @@ pub(crate) fn json(run: &Run) -> Option<Value> {
         "layout": part.layout,
         "load": load_json(&part.load),
         "precision": part.precision,
-        "conditions": capacity.conditions.iter().map(|c| condition_json(*c)).collect::<Vec<_>>(),
         "blocks": part.complete_blocks().count(),
+        "validity": part.findings.iter().map(|f| finding_json(part, f)).collect::<Vec<_>>(),
+        "machine": run.machine,
+    });
+    if let (Value::Object(json), Value::Object(head)) = (&mut json, head) {
+        json.extend(head);
+    }
+    Some(json)
+}
+
+/// What a search found; `None` for a part that is none.
+pub(crate) fn of_part(part: &Part) -> Option<Value> {
+    let capacity = part.capacity.as_ref()?;
+    let variants = capacity.variants.iter().zip(words::sentences(part));
+    Some(json!({
+        "conditions": capacity.conditions.iter().map(|c| condition_json(*c)).collect::<Vec<_>>(),
         "variants": variants.map(|(found, sentence)| variant_json(part, found, &sentence)).collect::<Vec<_>>(),
         "ratios": part.comparisons.iter().map(|comparison| {
             let judgement = &comparison.judgement;
@@ -53,8 +68,6 @@ pub(crate) fn json(run: &Run) -> Option<Value> {
         }).collect::<Vec<_>>(),
         "trials": capacity.trials.iter().map(|trial| trial_json(part, trial)).collect::<Vec<_>>(),
         "notes": words::notes(part),
-        "validity": part.findings.iter().map(|f| finding_json(part, f)).collect::<Vec<_>>(),
-        "machine": run.machine,
     }))
 }
 

@@ -325,10 +325,6 @@ fn parse_length(text: &str) -> Result<u64, base::UnitError> {
 /// Default number of connections.
 const CONNECTIONS: u32 = 10;
 
-/// Default limit on connections of an open loop: far more than most servers serve at once, and
-/// within the usual limit on open files.
-const OPEN_CONNECTIONS_MAX: u32 = 1000;
-
 impl RequestFlags {
     /// Connections in use at once, or to begin with.
     pub(crate) fn connections(&self) -> u32 {
@@ -340,7 +336,7 @@ impl RequestFlags {
     /// `grows`.
     pub(crate) fn connections_max(&self, grows: bool) -> Option<u32> {
         let needed = grows && self.connections.is_none();
-        let most = self.max_connections.or(needed.then_some(OPEN_CONNECTIONS_MAX));
+        let most = self.max_connections.or(needed.then_some(spec::OPEN_CONNECTIONS_MAX));
         most.map(|connections| connections * self.streams)
     }
 

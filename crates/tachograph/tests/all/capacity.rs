@@ -93,6 +93,39 @@ fn a_condition_that_always_or_never_holds_has_its_own_sentence() {
 }
 
 #[test]
+fn a_part_of_an_experiment_is_a_search() {
+    let place = Place::new();
+    let variant = |name: &str| {
+        let command = fixture("");
+        format!(
+            "[[variant]]\nname = \"{name}\"\ntarget = \"http://127.0.0.1:$PORT/\"\n\
+             process = {{ command = '{command}' }}\n"
+        )
+    };
+    let text = format!(
+        "[experiment]\nname = \"both\"\ntitle = \"t\"\nquestion = \"q\"\noffers = [\"closed\"]\n{}{}\
+         [[part]]\nname = \"comparison\"\nschedule = {{ max_time = \"1s\" }}\n\
+         [[part]]\nname = \"search\"\nvariants = [\"a\"]\nschedule = {{ max_time = \"20s\" }}\n\
+         capacity = {{ max_errors = \"50%\", max_rate = 40 }}\n",
+        variant("a"),
+        variant("b"),
+    );
+    place.write("both.toml", &text);
+    let gate = ["--fail-if", "search/a.capacity < 40"];
+    let run = ["run", "./both.toml", "--quick", "--json"];
+    let ended = place.run(&[&run[..], &gate, &["--export-html", "r.html"]].concat());
+    let json = ended.says("not triggered: search/a.capacity < 40 (search: capacity of a: ").json();
+    assert_valid("compare-2.json", &json);
+    assert_eq!(json["parts"][0]["capacity"], Value::Null);
+    let found = &json["parts"][1]["capacity"]["variants"][0];
+    assert_eq!((&found["name"], &found["outcome"]), (&"a".into(), &"at_least".into()), "{found}");
+    let sentence = "a: at least 40.0 requests/s: errors ≤ 50% still holds at the highest rate";
+    assert!(found["sentence"].as_str().unwrap().starts_with(sentence), "{found}");
+    place.run(&["report", "last"]).prints(sentence);
+    assert!(std::fs::read_to_string(place.path("r.html")).unwrap().contains(sentence));
+}
+
+#[test]
 fn ctrl_c_ends_a_search_and_reports_what_is_there() {
     let place = Place::new();
     let (one, other) = (fixture("--limit 300"), fixture("--limit 330"));

@@ -10,6 +10,7 @@
 
 mod action;
 mod axes;
+mod capacity;
 mod choice;
 mod include;
 mod load;
@@ -33,7 +34,7 @@ pub(crate) use secrets::without_secrets;
 const ROOT_KEYS: [&str; 7] =
     ["experiment", "load", "schedule", "stack", "variant", "part", "published"];
 
-const EXPERIMENT_KEYS: [&str; 15] = [
+const EXPERIMENT_KEYS: [&str; 16] = [
     "name",
     "include",
     "title",
@@ -49,6 +50,7 @@ const EXPERIMENT_KEYS: [&str; 15] = [
     "on",
     "address",
     "from",
+    "capacity",
 ];
 
 /// A file's tables, with their keys checked but not yet interpreted.

@@ -9,7 +9,7 @@ use super::choice::{check_all_taken, chosen};
 use super::load::LOAD_KEYS;
 use super::reader::{Scope, Table, Value, Vars, plain};
 use super::variant::{Cell, cells, variant};
-use super::{File, check_name, is_table, tables, vars};
+use super::{File, capacity, check_name, is_table, tables, vars};
 use crate::compare::default_offers;
 use crate::error::{SpecError, suggestion};
 use crate::far;
@@ -18,7 +18,7 @@ use crate::plan::{
     Change, Contrast, Layout, Margin, Metric, Offer, Part, PublishedFigure, Schedule, Variant,
 };
 
-pub(super) const PART_KEYS: [&str; 18] = [
+pub(super) const PART_KEYS: [&str; 19] = [
     "name",
     "question",
     "variants",
@@ -37,6 +37,7 @@ pub(super) const PART_KEYS: [&str; 18] = [
     "from",
     "published",
     "changes",
+    "capacity",
 ];
 
 pub(super) const SCHEDULE_KEYS: [&str; 12] = [
@@ -146,11 +147,12 @@ impl<'a> PartReader<'_, 'a> {
 
     fn read(&self, name: String) -> Result<Part, SpecError> {
         let mut schedule = self.schedule()?;
-        let variants = self.variants(&schedule)?;
+        let mut variants = self.variants(&schedule)?;
         let acts = variants.iter().any(|variant| !variant.actions.is_empty());
         if acts {
             self.schedule_for_actions(&mut schedule)?;
         }
+        let capacity = capacity::aim(self.source_of("capacity"), &self.scope(), &mut variants)?;
         let part = Part {
             question: self.question()?,
             offers: self.offers()?,
@@ -162,7 +164,7 @@ impl<'a> PartReader<'_, 'a> {
             published: self.published(&name, &variants)?,
             changes: self.changes()?,
             from: self.from()?,
-            capacity: None,
+            capacity,
             variants,
             name,
         };
