@@ -1,6 +1,6 @@
 //! A search for capacities on a terminal and in Markdown.
 
-use record::{CapacityOutcome, Part};
+use record::{CapacityOutcome, Offer, Part};
 
 use super::groups::{Group, groups, heads};
 use super::words;
@@ -11,8 +11,8 @@ use crate::view;
 
 /// Load, layout and blocks in a line.
 pub(crate) fn setting(part: &Part) -> String {
-    let load = setting::load(&part.load, &[]);
-    format!("{load}, open loop; {}; {}", setting::part_layout(part), setting::blocks(part))
+    let load = setting::load(&part.load, &[(Offer::Open, None)]);
+    format!("{load}; {}; {}", setting::part_layout(part), setting::blocks(part))
 }
 
 /// The capacities and the trials.

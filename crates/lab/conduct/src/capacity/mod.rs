@@ -22,7 +22,7 @@ use record::{
     Block, BlockState, Capacity, CapacityOutcome, CapacityTrial, ClientLimit, Condition, Fact,
     Finding, Link, Offer, Part, Run, Severity,
 };
-use spec::{Arrivals, CapacityAim, Mode};
+use spec::{Arrivals, CapacityAim, Mode, Variant};
 use stats::{
     Aim, Bracket, Bracketing, Levels, PILOT_BLOCKS, SEARCH_BLOCKS_MAX, TrialLength, planned_blocks,
 };
@@ -123,6 +123,8 @@ impl<'a> CapacitySearch<'a> {
         let mut layout = layout(&self.plan, self.setting.near, self.setting.machines);
         layout.links = self.links();
         let mut part = blank(&self.plan, layout);
+        // An open loop opens connections as it needs them.
+        part.load.connections = connections_max(&self.plan.variants[0]);
         part.capacity =
             Some(Capacity { conditions: self.conditions.clone(), ..Capacity::default() });
         run.parts.push(part);
@@ -171,10 +173,8 @@ impl<'a> CapacitySearch<'a> {
             CapacityOutcome::AtLeast { per_s } => *per_s,
             _ => return None,
         };
-        // An open loop opens connections as it needs them.
         let mut variant = self.plan.variants[search.variant].clone();
-        let load = &mut variant.load;
-        load.connections = load.connections_max.unwrap_or(load.connections);
+        variant.load.connections = connections_max(&variant);
         let by = network::limit(&part.layout.links, &variant, per_s, search.body_bytes)?;
         let fact = Fact::NetworkLimited { by };
         Some(Finding::of_variant(Severity::Warning, search.variant, fact))
@@ -578,6 +578,11 @@ impl<'a> CapacitySearch<'a> {
         }
         Ok(())
     }
+}
+
+/// The connections that a search may open to a variant.
+fn connections_max(variant: &Variant) -> u32 {
+    variant.load.connections_max.unwrap_or(variant.load.connections)
 }
 
 impl VariantSearch {
