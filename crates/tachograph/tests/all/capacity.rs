@@ -75,7 +75,7 @@ fn a_condition_that_always_or_never_holds_has_its_own_sentence() {
     let place = Place::new();
     let command = fixture("");
     let always =
-        ["capacity", &command, "--max-errors", "50%", "--max-rate", "40", "--max-time", "20s"];
+        ["capacity", &command, "--max-errors", "50%", "--max-rate", "40", "--max-time", "90s"];
     let gates = ["--fail-if", "capacity < 40", "--fail-if", "capacity < 50"];
     place
         .run(&[&always[..], &gates].concat())
@@ -105,7 +105,7 @@ fn a_part_of_an_experiment_is_a_search() {
     let text = format!(
         "[experiment]\nname = \"both\"\ntitle = \"t\"\nquestion = \"q\"\noffers = [\"closed\"]\n{}{}\
          [[part]]\nname = \"comparison\"\nschedule = {{ max_time = \"1s\" }}\n\
-         [[part]]\nname = \"search\"\nvariants = [\"a\"]\nschedule = {{ max_time = \"20s\" }}\n\
+         [[part]]\nname = \"search\"\nvariants = [\"a\"]\nschedule = {{ max_time = \"90s\" }}\n\
          capacity = {{ max_errors = \"50%\", max_rate = 40 }}\n",
         variant("a"),
         variant("b"),
