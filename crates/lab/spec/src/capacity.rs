@@ -5,7 +5,7 @@ use base::Nanos;
 use crate::capacity_aim::CapacityAim;
 use crate::compare::{CompareArgs, plan_of};
 use crate::error::SpecError;
-use crate::plan::Plan;
+use crate::plan::{Plan, Variant};
 
 /// The highest rate to offer if nothing else is said.
 pub(crate) const SEARCH_RATE_MAX_PER_S: f64 = 1e6;
@@ -15,17 +15,11 @@ pub(crate) const SEARCH_RATE_MAX_PER_S: f64 = 1e6;
 /// # Errors
 /// Those of a comparison, no condition, or one that cannot hold or fail.
 pub fn capacity_plan(args: &CompareArgs, aim: CapacityAim) -> Result<Plan, SpecError> {
-    check_aim(&aim, args.load.timeout, &|name, value| match value {
+    let mut plan = plan_of(args, 1, "capacity")?;
+    check_aim(&aim, &plan.parts[0].variants, &|name, value| match value {
         Some(value) => format!("--{name} {value}"),
         None => format!("--{name}"),
     })?;
-    let mut plan = plan_of(args, 1, "capacity")?;
-    let part = &mut plan.parts[0];
-    let is_running = part.variants.iter().any(|variant| variant.stack.processes.is_empty());
-    if aim.cpu.is_some() && is_running {
-        return Err(SpecError::new("the CPU time of a server that already runs is not known")
-            .help("give the command that starts it instead of its URL"));
-    }
     plan.question = match plan.parts[0].variants.len() {
         1 => "At which rate does the condition stop holding?".to_owned(),
         _ => "At which rates does the condition stop holding?".to_owned(),
@@ -36,14 +30,14 @@ pub fn capacity_plan(args: &CompareArgs, aim: CapacityAim) -> Result<Plan, SpecE
     Ok(plan)
 }
 
-/// Fails unless a search can look for this with requests of this timeout. `write` writes an option as
-/// the user does, alone or with a value.
+/// Fails unless a search can look for this with these variants. `write` writes an option as the user
+/// does, alone or with a value.
 ///
 /// # Errors
-/// Without a condition, or with one that always or never holds.
+/// Without a condition, or with one that always or never holds, or that cannot be known.
 pub(crate) fn check_aim(
     aim: &CapacityAim,
-    timeout: Nanos,
+    variants: &[Variant],
     write: &dyn Fn(&str, Option<&str>) -> String,
 ) -> Result<(), SpecError> {
     if aim.latency.is_none() && aim.errors.is_none() && aim.cpu.is_none() {
@@ -52,7 +46,13 @@ pub(crate) fn check_aim(
         return Err(SpecError::new("no condition: at which rate is the server at its capacity?")
             .help(format!("add {latency}, {errors} or {cpu}")));
     }
+    let is_running = |variant: &Variant| variant.stack.processes.is_empty();
+    if aim.cpu.is_some() && variants.iter().any(is_running) {
+        return Err(SpecError::new("the CPU time of a server that already runs is not known")
+            .help("give the command that starts it instead of its URL"));
+    }
     if let Some(latency) = aim.latency {
+        let timeout = variants.iter().map(|variant| variant.load.timeout).min().unwrap_or_default();
         if latency.limit == Nanos::ZERO {
             return Err(SpecError::new("no request takes less than 0s").help(format!(
                 "write a limit that requests can keep, such as {}",

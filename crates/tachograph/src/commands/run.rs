@@ -113,7 +113,7 @@ fn shorten(part: &mut Part, flags: &ScheduleFlags) {
     schedule.precision = flags.precision.unwrap_or(schedule.precision);
     schedule.isolated |= flags.isolated;
     schedule.independent_starts |= flags.independent_starts;
-    schedule.why |= flags.why;
+    schedule.why |= flags.why && part.capacity.is_none();
     schedule.margin = flags.margin.map(Margin).or(schedule.margin);
 }
 

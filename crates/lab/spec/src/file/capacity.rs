@@ -46,12 +46,11 @@ pub(super) fn aim(
         let message = format!("{} has actions, and a search has no time for them", variant.name);
         return Err(table.error(message).help("remove capacity, or the actions"));
     }
-    let timeout = variants.iter().map(|variant| variant.load.timeout).min().unwrap_or_default();
     let write = |name: &str, value: Option<&str>| match value {
         Some(value) => format!("{} = \"{value}\"", name.replace('-', "_")),
         None => name.replace('-', "_"),
     };
-    check_aim(&aim, timeout, &write)
+    check_aim(&aim, variants, &write)
         .map_err(|error| SpecError { help: error.help, ..table.error(error.message) })?;
     let most = table.number("max_connections", scope)?.unwrap_or(OPEN_CONNECTIONS_MAX);
     for variant in variants {
@@ -71,7 +70,7 @@ mod tests {
         format!(
             "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\ncapacity = {capacity}\n\
              [[variant]]\nname = \"a\"\ntarget = \"http://127.0.0.1:$PORT/\"\n\
-             process = {{ command = \"app $PORT\" }}\nload = {{ {load} }}\n"
+             process = {{ command = \"app $PORT\" }}\nload = {{ {load} }}\n[schedule]\nwhy = true\n"
         )
     }
 
@@ -88,6 +87,7 @@ mod tests {
             rate_max_per_s: SEARCH_RATE_MAX_PER_S,
         };
         assert_eq!(part.capacity, Some(aim));
+        assert!(!part.schedule.why, "a search is not sampled");
         let load = &part.variants[0].load;
         assert_eq!((load.connections, load.connections_max), (3, Some(OPEN_CONNECTIONS_MAX)));
     }

@@ -153,6 +153,7 @@ impl<'a> PartReader<'_, 'a> {
             self.schedule_for_actions(&mut schedule)?;
         }
         let capacity = capacity::aim(self.source_of("capacity"), &self.scope(), &mut variants)?;
+        schedule.why &= capacity.is_none();
         let part = Part {
             question: self.question()?,
             offers: self.offers()?,
