@@ -3,7 +3,7 @@
 use std::io;
 
 use base::Nanos;
-use netio::{Connect, Engine, Failure, Handler, Traffic, Wire};
+use netio::{Engine, EngineLayer, Handler, Wire};
 
 use crate::connection::Connection;
 use crate::relay::FrameRelay;
@@ -48,55 +48,11 @@ impl<E: Engine> Http2<E> {
     pub fn into_below(self) -> E {
         self.below
     }
-
-    fn over(&mut self) -> StreamWire<'_> {
-        StreamWire { below: self.below.wire(), layer: &mut self.layer }
-    }
 }
 
-impl<E: Engine> Wire for Http2<E> {
-    fn connect(&mut self, slot: usize) -> Result<Connect, Failure> {
-        self.over().connect(slot)
-    }
-
-    fn send(&mut self, slot: usize, message: usize) -> Result<(), Failure> {
-        self.over().send(slot, message)
-    }
-
-    fn send_own(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure> {
-        self.over().send_own(slot, message)
-    }
-
-    fn shut_down(&mut self, slot: usize) -> Result<(), Failure> {
-        self.over().shut_down(slot)
-    }
-
-    fn close(&mut self, slot: usize) {
-        self.over().close(slot);
-    }
-
-    fn retire(&mut self, slot: usize) {
-        self.over().retire(slot);
-    }
-
-    fn retired(&mut self) -> usize {
-        self.over().retired()
-    }
-
-    fn close_retired(&mut self) {
-        self.over().close_retired();
-    }
-
-    fn hold(&mut self, slot: usize) {
-        self.over().hold(slot);
-    }
-
-    fn release(&mut self, slot: usize) {
-        self.over().release(slot);
-    }
-
-    fn traffic(&mut self) -> Traffic {
-        self.over().traffic()
+impl<E: Engine> EngineLayer for Http2<E> {
+    fn over(&mut self) -> impl Wire {
+        StreamWire { below: self.below.wire(), layer: &mut self.layer }
     }
 }
 

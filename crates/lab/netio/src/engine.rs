@@ -154,6 +154,58 @@ pub trait Engine {
     fn turn(&mut self, timeout: Nanos, handler: &mut dyn Handler) -> io::Result<()>;
 }
 
+/// An engine on top of another one. Outside a turn it is its own wire.
+pub trait EngineLayer {
+    /// The wire of the engine below, with this one's layer on it.
+    fn over(&mut self) -> impl Wire;
+}
+
+impl<L: EngineLayer> Wire for L {
+    fn connect(&mut self, slot: usize) -> Result<Connect, Failure> {
+        self.over().connect(slot)
+    }
+
+    fn send(&mut self, slot: usize, message: usize) -> Result<(), Failure> {
+        self.over().send(slot, message)
+    }
+
+    fn send_own(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure> {
+        self.over().send_own(slot, message)
+    }
+
+    fn shut_down(&mut self, slot: usize) -> Result<(), Failure> {
+        self.over().shut_down(slot)
+    }
+
+    fn close(&mut self, slot: usize) {
+        self.over().close(slot);
+    }
+
+    fn retire(&mut self, slot: usize) {
+        self.over().retire(slot);
+    }
+
+    fn retired(&mut self) -> usize {
+        self.over().retired()
+    }
+
+    fn close_retired(&mut self) {
+        self.over().close_retired();
+    }
+
+    fn hold(&mut self, slot: usize) {
+        self.over().hold(slot);
+    }
+
+    fn release(&mut self, slot: usize) {
+        self.over().release(slot);
+    }
+
+    fn traffic(&mut self) -> Traffic {
+        self.over().traffic()
+    }
+}
+
 impl Engine for Box<dyn Engine> {
     fn wire(&mut self) -> &mut dyn Wire {
         (**self).wire()
@@ -180,6 +232,12 @@ pub trait Handler {
     /// end; what it receives is then a body.
     fn responded(&mut self, wire: &mut dyn Wire, slot: usize, status: u16) {
         let _ = (wire, slot, status);
+    }
+
+    /// The response to a request that asks for its headers has this one; before its head is reported.
+    /// From an engine that knows where responses begin.
+    fn header(&mut self, slot: usize, name: &[u8], value: &[u8]) {
+        let _ = (slot, name, value);
     }
 
     /// Its headers or trailers say something about a call by gRPC; before the event that they belong to.

@@ -21,7 +21,8 @@ mod uring;
 pub use address::{Address, AddressError, MAX_PATH_BYTES};
 pub use counter::SharedCounter;
 pub use engine::{
-    Connect, Ending, Engine, GrpcFields, Handler, Handshake, Messages, Setup, Traffic, Wire,
+    Connect, Ending, Engine, EngineLayer, GrpcFields, Handler, Handshake, Messages, Setup, Traffic,
+    Wire,
 };
 pub use epoll::{Epoll, EpollWire};
 pub use failure::{Failure, Http2Failure, TlsFailure};

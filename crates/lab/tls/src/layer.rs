@@ -4,8 +4,8 @@ use std::io;
 
 use base::Nanos;
 use netio::{
-    Connect, Ending, Engine, Failure, Handler, Handshake, Messages, Setup, TlsFailure, Traffic,
-    Wire,
+    Connect, Ending, Engine, EngineLayer, Failure, Handler, Handshake, Messages, Setup, TlsFailure,
+    Traffic, Wire,
 };
 
 use crate::client::Client;
@@ -23,10 +23,6 @@ impl<E: Engine> Tls<E> {
         let slots = (0..setup.slots).map(|_| TlsSlot::default()).collect();
         let messages = setup.messages.clone();
         Tls { below, layer: Layer { client, messages, slots, plain: Vec::new() } }
-    }
-
-    fn over(&mut self) -> TlsWire<'_> {
-        TlsWire { below: self.below.wire(), layer: &mut self.layer }
     }
 }
 
@@ -182,49 +178,9 @@ impl Wire for TlsWire<'_> {
     }
 }
 
-impl<E: Engine> Wire for Tls<E> {
-    fn connect(&mut self, slot: usize) -> Result<Connect, Failure> {
-        self.over().connect(slot)
-    }
-
-    fn send(&mut self, slot: usize, message: usize) -> Result<(), Failure> {
-        self.over().send(slot, message)
-    }
-
-    fn send_own(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure> {
-        self.over().send_own(slot, message)
-    }
-
-    fn shut_down(&mut self, slot: usize) -> Result<(), Failure> {
-        self.over().shut_down(slot)
-    }
-
-    fn close(&mut self, slot: usize) {
-        self.over().close(slot);
-    }
-
-    fn retire(&mut self, slot: usize) {
-        self.over().retire(slot);
-    }
-
-    fn retired(&mut self) -> usize {
-        self.over().retired()
-    }
-
-    fn close_retired(&mut self) {
-        self.over().close_retired();
-    }
-
-    fn hold(&mut self, slot: usize) {
-        self.over().hold(slot);
-    }
-
-    fn release(&mut self, slot: usize) {
-        self.over().release(slot);
-    }
-
-    fn traffic(&mut self) -> Traffic {
-        self.over().traffic()
+impl<E: Engine> EngineLayer for Tls<E> {
+    fn over(&mut self) -> impl Wire {
+        TlsWire { below: self.below.wire(), layer: &mut self.layer }
     }
 }
 
