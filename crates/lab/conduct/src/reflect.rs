@@ -73,6 +73,7 @@ fn asking(load: &Load, method: &str, questions: &[Question]) -> Load {
             weight: 1,
             requests: vec![PathRequest { path: format!("/{method}"), request }],
             expect: Expect { status: Some(200), check: Some(Check::Body), ..Expect::default() },
+            keep: Vec::new(),
         }
     };
     Load {

@@ -6,6 +6,7 @@ use crate::deck::Card;
 use crate::events::Arrival;
 use crate::response::{ReceivedResponse, ResponseEnd};
 use crate::slice_counts::{Completion, LongRequest, RequestTimes};
+use crate::values::ConnValues;
 
 /// State of a slot's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(crate) struct Conn {
     pub(crate) seen: ReceivedResponse,
     /// When its parts arrived, if that is of interest.
     pub(crate) arrival: Arrival,
+    /// Values of its responses, and of the one in progress.
+    pub(crate) values: ConnValues,
     /// What it takes into the next slice of a continued loop.
     pub(crate) carry: Carry,
     /// When the time begins that counts in this slice of a continued loop: after its first request
@@ -79,6 +82,7 @@ impl Conn {
             answer,
             seen: ReceivedResponse::default(),
             arrival: Arrival::default(),
+            values: ConnValues::default(),
             carry: Carry::default(),
             counted_from: None,
         }

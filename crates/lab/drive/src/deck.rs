@@ -41,6 +41,11 @@ impl Choices {
         Choices(vec![KindChoice { weight: 1, messages: vec![0], to_head: vec![to_head] }])
     }
 
+    /// The numbers of a kind's messages.
+    pub(crate) fn messages(&self, kind: usize) -> &[u32] {
+        &self.0[kind].messages
+    }
+
     /// The number of kinds.
     pub(crate) fn kinds(&self) -> usize {
         self.0.len()

@@ -2,7 +2,7 @@
 
 use base::Nanos;
 use netio::{Failure, Http2Failure, MAX_PATH_BYTES, TlsFailure};
-use spec::{CallBodies, Endpoint, EngineChoice, Exchange, HttpVersion, Load, Target};
+use spec::{CallBodies, Endpoint, EngineChoice, Exchange, HttpVersion, Load, RequestKind, Target};
 
 use crate::Fault;
 
@@ -156,6 +156,18 @@ pub(crate) fn no_answer(target: &Target, fault: Fault, timeout: Nanos) -> DriveE
         _ => why,
     };
     DriveError::Unreachable(format!("no usable answer from {}: {why}", shown(target)))
+}
+
+/// The error for a response without what later requests need of it.
+pub(crate) fn no_value(target: &Target, kind: &RequestKind, status: u16) -> DriveError {
+    let kept: Vec<String> = kind.keep.iter().map(|kept| kept.source.to_string()).collect();
+    DriveError::Unfit(format!(
+        "the response of {} to '{}', with status {status}, lacks what is to be kept of it: {}; check \
+         the request, and where its response has the value",
+        shown(target),
+        kind.name,
+        kept.join(", ")
+    ))
 }
 
 /// The error for calls that all fail, where one is needed to compare others with.

@@ -33,6 +33,8 @@ pub enum Fault {
     SurplusBytes,
     /// The server switched protocols without a request to do so.
     UnexpectedUpgrade,
+    /// A value that later requests use is missing in the response, or cannot be sent.
+    NoValue,
     /// A call by gRPC was not answered by a message and success.
     Grpc(GrpcFault),
     /// A failure reported by the kernel.
@@ -59,6 +61,7 @@ impl Fault {
             Fault::BadChunk => "bad chunk",
             Fault::SurplusBytes => "bytes after the response",
             Fault::UnexpectedUpgrade => "unexpected upgrade",
+            Fault::NoValue => "no value to keep",
         }
         .to_owned()
     }
@@ -143,6 +146,7 @@ mod tests {
             (Fault::BadChunk, "bad chunk"),
             (Fault::SurplusBytes, "bytes after the response"),
             (Fault::UnexpectedUpgrade, "unexpected upgrade"),
+            (Fault::NoValue, "no value to keep"),
             (Fault::Net(Failure::Refused), "refused"),
             (Fault::Net(Failure::ConnectTimeout), "connect timeout"),
         ] {

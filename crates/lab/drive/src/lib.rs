@@ -30,6 +30,7 @@ mod slice;
 mod slice_counts;
 mod slice_run;
 mod stall_count;
+mod values;
 mod worker;
 
 pub use choice::EngineKind;

@@ -9,6 +9,7 @@ use spec::{Exchange, HttpRequest, HttpVersion, Load, Target};
 
 use crate::deck::{Choices, KindChoice};
 use crate::http::request_bytes;
+use crate::values::{RequestForm, ValueRules};
 
 /// All messages of a session.
 #[derive(Clone)]
@@ -19,6 +20,8 @@ pub(crate) struct Outbox {
     pub(crate) http2: Option<RequestSet>,
     /// Of which kind each is.
     pub(crate) choices: Arc<Choices>,
+    /// What is kept of responses for later requests, if anything is.
+    pub(crate) values: Option<Arc<ValueRules>>,
 }
 
 impl Outbox {
@@ -38,10 +41,17 @@ impl Outbox {
                     Arc::from(request_bytes(request, authority, path, asks_to_close))
                 };
                 let scheme = if *tls { "https" } else { "http" };
-                let http2 = (load.http == HttpVersion::Http2)
-                    .then(|| RequestSet::new(&requests, scheme, authority));
+                let scheme = Some(scheme).filter(|_| load.http == HttpVersion::Http2);
+                let form = RequestForm { authority: authority.clone(), scheme, asks_to_close };
+                let values = ValueRules::new(load, &requests, &choices, form);
+                let asks = |message| {
+                    values.as_ref().is_some_and(|values| values.asks_for_headers(message))
+                };
+                let http2 =
+                    scheme.map(|scheme| RequestSet::asking(&requests, scheme, authority, asks));
                 let messages = requests.iter().map(bytes).collect();
-                Outbox { messages, http2, choices: Arc::new(choices) }
+                let values = values.map(Arc::new);
+                Outbox { messages, http2, choices: Arc::new(choices), values }
             }
             // Neighbouring bytes differ, so that a shifted echo is detected.
             (Exchange::Echo { size }, _) => {
@@ -53,7 +63,8 @@ impl Outbox {
 
     fn single(message: Vec<u8>) -> Outbox {
         let messages = Arc::from([Arc::from(message)]);
-        Outbox { messages, http2: None, choices: Arc::new(Choices::single(false)) }
+        let choices = Arc::new(Choices::single(false));
+        Outbox { messages, http2: None, choices, values: None }
     }
 }
 
@@ -93,6 +104,7 @@ mod tests {
             weight: 1,
             requests,
             expect: Expect::default(),
+            keep: Vec::new(),
         };
         let load = Load {
             kinds: vec![

@@ -12,6 +12,7 @@ use crate::events::EventReader;
 use crate::grpc::UnaryReader;
 use crate::http::{Flow, ResponseReader, Sink};
 use crate::observe::LearnedResponse;
+use crate::values::ResponseCopy;
 
 /// How the end of a response is found.
 #[derive(Debug)]
@@ -299,6 +300,8 @@ pub(crate) struct Check<'a> {
     pub(crate) kept: Option<&'a mut ProbeBody>,
     /// Counts the events in the body, if it has some.
     pub(crate) events: Option<&'a mut EventReader>,
+    /// Copies what values are looked for in, if any are.
+    pub(crate) copy: Option<&'a mut ResponseCopy>,
 }
 
 /// A probe's body, unless it is too long to be learned.
@@ -332,6 +335,12 @@ impl ProbeBody {
 }
 
 impl Sink for Check<'_> {
+    fn head(&mut self, bytes: &[u8]) {
+        if let Some(copy) = &mut self.copy {
+            copy.head(bytes);
+        }
+    }
+
     fn status(&mut self, status: u16) {
         self.seen.status = status;
     }
@@ -349,6 +358,9 @@ impl Sink for Check<'_> {
         if let Some(events) = &mut self.events {
             events.push(bytes);
         }
+        if let Some(copy) = &mut self.copy {
+            copy.body(bytes);
+        }
     }
 }
 
@@ -358,7 +370,7 @@ mod tests {
 
     fn verdict(expected: &ExpectedResponse, status: u16, pieces: &[&[u8]]) -> Result<(), Fault> {
         let mut seen = ReceivedResponse::default();
-        let mut check = Check { expected, seen: &mut seen, kept: None, events: None };
+        let mut check = Check { expected, seen: &mut seen, kept: None, events: None, copy: None };
         check.status(status);
         for piece in pieces {
             check.body(piece);

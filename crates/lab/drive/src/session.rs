@@ -26,6 +26,7 @@ use crate::outbox::Outbox;
 use crate::response::{ExpectedResponse, ResponseEnd};
 use crate::schedule::Budget;
 use crate::slice::{LoopStart, Slice, StopFlag, ThreadShare};
+use crate::values::SessionValues;
 use crate::worker::{Gate, Orders, ThreadResult};
 
 /// Options of a session, apart from its load.
@@ -112,6 +113,8 @@ pub struct Session {
     completed_before: Vec<u64>,
     /// Whether the server keeps connections open after a response, as far as the probes show.
     keeps_open: bool,
+    /// Values of responses that later requests use, if there are any.
+    values: Option<SessionValues>,
     life: Life,
     /// Where the counts can be read during a slice.
     live: Option<Arc<LiveCounts>>,
@@ -149,6 +152,7 @@ impl Session {
             learned: Vec::new(),
             completed_before: Vec::new(),
             keeps_open: true,
+            values: outbox.values.clone().map(SessionValues::new),
             life: Life::default(),
             live: None,
             slices: 0,
@@ -402,7 +406,14 @@ impl Session {
         let mut probed = Err(DriveError::Unfit("a probe was not answered".to_owned()));
         for result in results {
             self.count(&result.observation);
+            if let Some(values) = &mut self.values {
+                values.begin_with(result.values);
+            }
             probed = match result.fault {
+                Some(Fault::NoValue) => {
+                    let kind = &self.load.kinds[kind];
+                    Err(error::no_value(&self.target, kind, result.seen.status))
+                }
                 Some(fault) if !is_verdict(fault) => {
                     Err(error::no_answer(&self.target, fault, self.load.timeout))
                 }
@@ -467,6 +478,7 @@ impl Session {
             only_kind,
             expected: self.expected.clone(),
             events: load.events,
+            values: self.values.clone(),
             budget: Budget::new(slice.requests),
             timeout: load.timeout,
             one_request,

@@ -16,6 +16,7 @@ use crate::response::{Check, ExpectedResponse, ProbeBody, ReceivedResponse, Resp
 use crate::schedule::{ArrivalQueue, Budget};
 use crate::slice::LoopStart;
 use crate::slice_counts::{Completion, RequestTimes, SliceCounts, SliceTimes};
+use crate::values::SessionValues;
 
 /// How long a slot pauses after a failed connection attempt, so that a dead server costs a thousand
 /// attempts per second and connection, not a whole CPU.
@@ -89,6 +90,8 @@ pub(crate) struct SliceSetup<'a> {
     pub(crate) timeout: Nanos,
     /// Whether each request uses a new connection.
     pub(crate) one_request: bool,
+    /// Values of responses that later requests use, if there are any.
+    pub(crate) values: Option<&'a SessionValues>,
     /// Buffer for a probe's body.
     pub(crate) kept: Option<&'a mut ProbeBody>,
     /// Slots used from the start: the first ones.
@@ -389,6 +392,9 @@ impl<'a> SliceRun<'a> {
         conn.seen = ReceivedResponse::default();
         conn.arrival = Arrival::default();
         conn.answer.begin(card);
+        if let Some(values) = self.setup.values {
+            conn.values.begin(values.kept(card.kind));
+        }
         self.expect_end(slot);
         match self.conns[slot].link {
             Link::Closed => self.connect(wire, slot),
@@ -430,9 +436,14 @@ impl<'a> SliceRun<'a> {
         if self.setup.one_way.is_some() {
             return self.hand_over(wire, slot);
         }
-        let outcome = wire.send(slot, self.conns[slot].card.message as usize);
         let conn = &mut self.conns[slot];
-        match outcome {
+        let filled = self.setup.values.and_then(|values| values.message(conn.card, &conn.values));
+        let outcome = match filled {
+            Some(message) => wire.send_own(slot, &message),
+            None => wire.send(slot, conn.card.message as usize).map(|()| true),
+        };
+        conn.values.is_sending = outcome == Ok(false);
+        match outcome.map(drop) {
             Ok(()) if conn.link == Link::Tainted => self.fail(wire, slot, Fault::SurplusBytes),
             Ok(()) => wire.release(slot),
             Err(Failure::ClosedByPeer) if conn.request == OutstandingRequest::OnKept => {
@@ -497,13 +508,20 @@ impl<'a> SliceRun<'a> {
     /// The response is complete: compares it and continues.
     fn answered(&mut self, wire: &mut dyn Wire, slot: usize, keep_alive: bool, closing: bool) {
         let at = now();
-        let conn = &self.conns[slot];
+        let conn = &mut self.conns[slot];
         let expected = &self.setup.expected[conn.card.kind as usize];
         let sound = conn.answer.verdict(&conn.seen);
-        let verdict = sound.and_then(|()| conn.seen.verdict(expected));
+        let mut verdict = sound.and_then(|()| conn.seen.verdict(expected));
+        if let Some(values) = self.setup.values {
+            verdict = verdict.and_then(|()| conn.values.keep(values.kept(conn.card.kind)));
+        }
         self.end_request(slot, verdict, at);
         let conn = &mut self.conns[slot];
-        if !keep_alive || self.setup.one_request {
+        if std::mem::take(&mut conn.values.is_sending) {
+            // The server did not wait for the rest of the request.
+            wire.close(slot);
+            conn.link = Link::Closed;
+        } else if !keep_alive || self.setup.one_request {
             wire.retire(slot);
             conn.link = Link::Closed;
         } else if closing {
@@ -574,6 +592,7 @@ impl Handler for SliceRun<'_> {
     }
 
     fn taken(&mut self, _wire: &mut dyn Wire, slot: usize) {
+        self.conns[slot].values.is_sending = false;
         self.message_taken(slot);
     }
 
@@ -595,6 +614,7 @@ impl Handler for SliceRun<'_> {
             seen: &mut conn.seen,
             kept: self.setup.kept.as_deref_mut(),
             events: self.setup.events.then_some(&mut conn.arrival.reader),
+            copy: self.setup.values.map(|_| &mut conn.values.copy),
         };
         let flow = conn.answer.push(bytes, &mut check);
         self.note_arrival(slot);
@@ -609,6 +629,10 @@ impl Handler for SliceRun<'_> {
     fn responded(&mut self, _wire: &mut dyn Wire, slot: usize, status: u16) {
         self.conns[slot].seen.status = status;
         self.note_arrival(slot);
+    }
+
+    fn header(&mut self, slot: usize, name: &[u8], value: &[u8]) {
+        self.conns[slot].values.copy.header(name, value);
     }
 
     fn called(&mut self, slot: usize, fields: GrpcFields) {

@@ -24,6 +24,7 @@ use crate::slice::{LoopStart, Slice, StopFlag, ThreadShare};
 use crate::slice_counts::{SliceCounts, SliceTimes};
 use crate::slice_run::{OneWay, RequestSource, SliceRun, SliceSetup, TURN_MAX};
 use crate::stall_count::StallCount;
+use crate::values::{SessionValues, ValueList};
 use crate::{Fault, Observation};
 
 /// How long a slice waits for its connections before it starts without the missing ones.
@@ -83,6 +84,8 @@ pub(crate) struct Orders {
     pub(crate) expected: Vec<ExpectedResponse>,
     /// Whether events in responses are counted.
     pub(crate) events: bool,
+    /// Values of responses that later requests use, if there are any.
+    pub(crate) values: Option<SessionValues>,
     pub(crate) budget: Budget,
     pub(crate) timeout: Nanos,
     /// Whether each request uses a new connection.
@@ -159,6 +162,7 @@ impl Orders {
             only_kind: None,
             expected: vec![expected],
             events: false,
+            values: None,
             budget: Budget::new(slice.requests),
             timeout: Nanos::from_secs(60),
             one_request: false,
@@ -191,6 +195,8 @@ pub(crate) struct ThreadResult {
     pub(crate) kept: Option<Vec<u8>>,
     /// Whether the first connection can carry another request.
     pub(crate) stays_open: bool,
+    /// The values of its responses.
+    pub(crate) values: ValueList,
 }
 
 /// One thread's engine and connections, kept between slices.
@@ -241,6 +247,7 @@ impl<E: Engine> Worker<E> {
             events: orders.events,
             timeout: orders.timeout,
             one_request: orders.one_request,
+            values: orders.values.as_ref(),
             kept,
             active,
             one_way,
@@ -317,6 +324,7 @@ impl<E: Engine> Worker<E> {
             seen: first.seen,
             kept,
             stays_open: first.stays_open(),
+            values: first.values.list().clone(),
         })
     }
 

@@ -27,3 +27,5 @@ mod sentences;
 mod tls;
 #[path = "peer/trouble.rs"]
 mod trouble;
+#[path = "peer/values.rs"]
+mod values;

@@ -84,6 +84,9 @@ struct KnownBlock {
     head: ResponseHead,
 }
 
+/// Gets name and value of each field of a block.
+pub(crate) type FieldReader<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
+
 /// How requests are encoded on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
@@ -180,9 +183,12 @@ impl Connection {
         self.active += 1;
         let ends = request.body.is_empty();
         let block = match self.encoding {
-            Encoding::First => &request.first,
-            Encoding::Indexed => &request.next,
-            Encoding::Literal => &request.literal,
+            Encoding::First if !request.is_literal() => {
+                self.encoding = Encoding::Indexed;
+                &request.first
+            }
+            Encoding::Indexed if !request.is_literal() => &request.next,
+            Encoding::First | Encoding::Indexed | Encoding::Literal => &request.literal,
             Encoding::TableClosed => {
                 self.encoding = Encoding::Literal;
                 let block = [&[0x20], request.literal.as_slice()].concat();
@@ -190,25 +196,28 @@ impl Connection {
                 return stream;
             }
         };
-        if self.encoding == Encoding::First {
-            self.encoding = Encoding::Indexed;
-        }
         frame::write_headers(&mut self.outgoing, stream, block, ends);
         stream
     }
 
-    /// What a block of headers or trailers says.
+    /// What a block of headers or trailers says; `each` gets every field of it, if it is given.
     pub(crate) fn decode(
         &mut self,
         block: &[u8],
         is_trailers: bool,
+        mut each: Option<FieldReader<'_>>,
     ) -> Result<ResponseHead, HpackError> {
         let last = &mut self.last[usize::from(is_trailers)];
-        if last.bytes == block && !block.is_empty() {
+        if last.bytes == block && !block.is_empty() && each.is_none() {
             return Ok(last.head);
         }
         let mut head = ResponseHead::default();
-        let repeats = self.decoder.decode(block, &mut |name, value| head.add(name, value))?;
+        let repeats = self.decoder.decode(block, &mut |name, value| {
+            head.add(name, value);
+            if let Some(each) = &mut each {
+                each(name, value);
+            }
+        })?;
         last.bytes.clear();
         if repeats {
             last.bytes.extend_from_slice(block);

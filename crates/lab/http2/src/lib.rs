@@ -19,4 +19,4 @@ mod request;
 mod streams;
 
 pub use layer::Http2;
-pub use request::RequestSet;
+pub use request::{RequestSet, own_request};

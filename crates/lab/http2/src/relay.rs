@@ -4,7 +4,7 @@ use netio::{
     Connect, Ending, Failure, GrpcFields, Handler, Handshake, Http2Failure, TlsFailure, Wire,
 };
 
-use crate::connection::{Phase, STREAM_MAX, UnfinishedHeaders};
+use crate::connection::{FieldReader, Phase, STREAM_MAX, UnfinishedHeaders};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, WINDOW_MAX, error, flag, kind};
 use crate::streams::{Layer, StreamSlot, StreamWire};
 
@@ -271,14 +271,26 @@ impl FrameRelay<'_> {
     ) -> Result<(), ProtocolError> {
         let slot = self.layer.slot_of(c, header.stream);
         let is_trailers = slot.is_some_and(|slot| self.layer.slots[slot].has_head);
-        let head = self.layer.connections[c].decode(block, is_trailers);
-        let head = head.map_err(|_| ProtocolError)?;
+        let Layer { requests, slots, connections, .. } = &mut *self.layer;
+        let asking =
+            slot.filter(|slot| !is_trailers && slots[*slot].request(requests).asks_for_headers);
+        let above = &mut *self.above;
+        let mut report = |name: &[u8], value: &[u8]| {
+            if let Some(slot) = asking {
+                above.header(slot, name, value);
+            }
+        };
+        let each: Option<FieldReader<'_>> = match asking {
+            Some(_) => Some(&mut report),
+            None => None,
+        };
+        let head = connections[c].decode(block, is_trailers, each).map_err(|_| ProtocolError)?;
         let Some(slot) = slot else {
             return self.answers_nothing(c, header);
         };
         let Layer { requests, slots, .. } = &mut *self.layer;
         let state = &mut slots[slot];
-        let request = requests.number(state.request);
+        let is_head = state.request(requests).is_head;
         let ends = header.has(flag::END_STREAM);
         if head.is_malformed {
             self.refuse(below, c, slot, error::PROTOCOL_ERROR);
@@ -292,7 +304,7 @@ impl FrameRelay<'_> {
             (false, 200..) => {
                 state.has_head = true;
                 // Of these, the length is that of another response (RFC 9110, 8.6).
-                let is_empty = request.is_head || matches!(head.status, 204 | 304);
+                let is_empty = is_head || matches!(head.status, 204 | 304);
                 state.length = if is_empty { Some(0) } else { head.length };
                 // The status of a call stands where its stream ends.
                 let status = head.grpc.status.filter(|_| ends);
@@ -334,11 +346,11 @@ impl FrameRelay<'_> {
     fn complete(&mut self, below: &mut dyn Wire, c: usize, slot: usize) {
         let Layer { requests, slots, connections, .. } = &mut *self.layer;
         let (state, connection) = (&mut slots[slot], &mut connections[c]);
-        let request = requests.number(state.request);
+        let body_length = state.request(requests).body.len();
         if state.length.is_some_and(|length| length != state.received) {
             return self.fail(below, slot, Http2Failure::WrongLength);
         }
-        if state.sent < request.body.len() {
+        if state.sent < body_length {
             // The server needs no more of the request.
             frame::write_reset(&mut connection.outgoing, state.stream, error::NO_ERROR);
         }

@@ -37,12 +37,80 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
     /// Whether the response has no body whatever its headers say.
     pub(crate) is_head: bool,
+    /// Whether the headers of the response are reported.
+    pub(crate) asks_for_headers: bool,
+}
+
+impl Request {
+    /// A request of its own, whose blocks neither use nor fill a table.
+    fn literal(fields: &[HeaderField], request: &HttpRequest, asks_for_headers: bool) -> Request {
+        Request {
+            first: Vec::new(),
+            next: Vec::new(),
+            literal: hpack::literal(fields),
+            body: request.body.clone(),
+            is_head: request.method == "HEAD",
+            asks_for_headers,
+        }
+    }
+
+    /// Whether it neither uses nor fills a table.
+    pub(crate) fn is_literal(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// The request that [`own_request`] has made bytes of.
+    pub(crate) fn from_own(bytes: &[u8]) -> Option<Request> {
+        let (flags, rest) = bytes.split_first()?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let (literal, body) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        Some(Request {
+            first: Vec::new(),
+            next: Vec::new(),
+            literal: literal.to_vec(),
+            body: body.to_vec(),
+            is_head: flags & IS_HEAD != 0,
+            asks_for_headers: flags & ASKS_FOR_HEADERS != 0,
+        })
+    }
+}
+
+/// Flags of a request of its own.
+const IS_HEAD: u8 = 1;
+const ASKS_FOR_HEADERS: u8 = 2;
+
+/// A request that is in no set, as bytes for [`Wire::send_own`](netio::Wire::send_own) of an
+/// [`Http2`](crate::Http2).
+pub fn own_request(
+    request: &HttpRequest,
+    path: &str,
+    scheme: &str,
+    authority: &str,
+    asks_for_headers: bool,
+) -> Vec<u8> {
+    let literal = hpack::literal(&fields(request, scheme, authority, path));
+    let is_head = if request.method == "HEAD" { IS_HEAD } else { 0 };
+    let mut out = vec![is_head | if asks_for_headers { ASKS_FOR_HEADERS } else { 0 }];
+    out.extend_from_slice(&(literal.len() as u32).to_le_bytes());
+    out.extend_from_slice(&literal);
+    out.extend_from_slice(&request.body);
+    out
 }
 
 impl RequestSet {
     /// Encodes requests, each with its path. The user's headers replace default headers of the same
     /// name.
     pub fn new(requests: &[(&HttpRequest, &str)], scheme: &str, authority: &str) -> RequestSet {
+        RequestSet::asking(requests, scheme, authority, |_| false)
+    }
+
+    /// The same, where the headers of the responses to some requests, by number, are reported.
+    pub fn asking(
+        requests: &[(&HttpRequest, &str)],
+        scheme: &str,
+        authority: &str,
+        asks_for_headers: impl Fn(usize) -> bool,
+    ) -> RequestSet {
         let fields: Vec<Vec<HeaderField>> = requests
             .iter()
             .map(|(request, path)| fields(request, scheme, authority, path))
@@ -51,14 +119,12 @@ impl RequestSet {
         if common.table_bytes() > TABLE_BYTES {
             common = CommonFields::default();
         }
-        let encode = |((request, _), fields): (&(&HttpRequest, &str), &Vec<HeaderField>)| Request {
+        let encode = |(number, fields): (usize, &Vec<HeaderField>)| Request {
             first: common.with_entries(fields),
             next: common.with_indices(fields),
-            literal: hpack::literal(fields),
-            body: request.body.clone(),
-            is_head: request.method == "HEAD",
+            ..Request::literal(fields, requests[number].0, asks_for_headers(number))
         };
-        let all = requests.iter().zip(&fields).map(encode).collect();
+        let all = fields.iter().enumerate().map(encode).collect();
         RequestSet { all, table_bytes: common.table_bytes() }
     }
 

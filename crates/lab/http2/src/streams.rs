@@ -4,7 +4,7 @@ use netio::{Connect, Failure, Traffic, Wire};
 
 use crate::connection::{Connection, Phase};
 use crate::frame::{self, error, flag, kind};
-use crate::request::RequestSet;
+use crate::request::{Request, RequestSet};
 
 /// Connections that a group of slots may have at once: one for new requests, and one that the server is
 /// about to end.
@@ -32,7 +32,9 @@ pub(crate) struct StreamSlot {
     /// Whether it waits until a connection of its group has ended.
     pub(crate) waits: bool,
     /// The number of its last request.
-    pub(crate) request: usize,
+    request: usize,
+    /// That request, if it is not one of the set.
+    own: Option<Box<Request>>,
     /// The stream of its request; 0 without one.
     pub(crate) stream: u32,
     /// Whether the head of the response has arrived.
@@ -51,7 +53,13 @@ impl StreamSlot {
     /// Forgets its stream.
     pub(crate) fn end_stream(&mut self) {
         let StreamSlot { connection, waits, request, .. } = *self;
-        *self = StreamSlot { connection, waits, request, ..StreamSlot::default() };
+        let own = self.own.take();
+        *self = StreamSlot { connection, waits, request, own, ..StreamSlot::default() };
+    }
+
+    /// Its last request.
+    pub(crate) fn request<'a>(&'a self, requests: &'a RequestSet) -> &'a Request {
+        self.own.as_deref().unwrap_or_else(|| requests.number(self.request))
     }
 }
 
@@ -131,7 +139,7 @@ impl StreamWire<'_> {
     pub(crate) fn begin_stream(&mut self, slot: usize, c: usize) {
         let Layer { requests, slots, connections, .. } = &mut *self.layer;
         let connection = &mut connections[c];
-        let stream = connection.begin_stream(requests.number(slots[slot].request));
+        let stream = connection.begin_stream(slots[slot].request(requests));
         connection.unsent.push(slot);
         slots[slot].end_stream();
         slots[slot].stream = stream;
@@ -139,13 +147,25 @@ impl StreamWire<'_> {
         self.send_body(slot, c);
     }
 
+    /// Begins the stream of the slot's request, or lets it wait for those before it.
+    fn send_request(&mut self, slot: usize) {
+        let Some(c) = self.layer.slots[slot].connection else { return };
+        let connection = &mut self.layer.connections[c];
+        if connection.active >= connection.streams_max {
+            connection.queue.push_back(slot);
+            return;
+        }
+        self.begin_stream(slot, c);
+        self.flush_later(c);
+    }
+
     /// Sends what the windows allow of the slot's body.
     pub(crate) fn send_body(&mut self, slot: usize, c: usize) {
         let Layer { requests, slots, connections, .. } = &mut *self.layer;
         let (state, connection) = (&mut slots[slot], &mut connections[c]);
-        let request = requests.number(state.request);
-        while state.sent < request.body.len() {
-            let rest = &request.body[state.sent..];
+        let body_length = state.request(requests).body.len();
+        while state.sent < body_length {
+            let rest = &state.request(requests).body[state.sent..];
             let room = state.window.min(connection.window).max(0) as usize;
             let length = rest.len().min(room).min(connection.payload_max);
             if length == 0 {
@@ -237,19 +257,16 @@ impl Wire for StreamWire<'_> {
 
     fn send(&mut self, slot: usize, message: usize) -> Result<(), Failure> {
         self.layer.slots[slot].request = message;
-        let Some(c) = self.layer.slots[slot].connection else { return Ok(()) };
-        let connection = &mut self.layer.connections[c];
-        if connection.active >= connection.streams_max {
-            connection.queue.push_back(slot);
-            return Ok(());
-        }
-        self.begin_stream(slot, c);
-        self.flush_later(c);
+        self.layer.slots[slot].own = None;
+        self.send_request(slot);
         Ok(())
     }
 
-    fn send_own(&mut self, _slot: usize, _message: &[u8]) -> Result<bool, Failure> {
-        Err(Failure::Unsupported)
+    fn send_own(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure> {
+        let own = Request::from_own(message).ok_or(Failure::Unsupported)?;
+        self.layer.slots[slot].own = Some(Box::new(own));
+        self.send_request(slot);
+        Ok(true)
     }
 
     fn shut_down(&mut self, _slot: usize) -> Result<(), Failure> {

@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 
 use base::{Nanos, Rng, Seed};
 use http2::frame::{self, FrameHeader, HEADER_BYTES, PREFACE, error, flag, kind, setting};
 use http2::hpack::{self, Decoder, HeaderField};
-use http2::{Http2, RequestSet};
+use http2::{Http2, RequestSet, own_request};
 use netio::{Connect, Ending, Engine, Failure, Handler, Handshake, Http2Failure, Traffic, Wire};
 use rand::Rng as _;
 use spec::HttpRequest;
@@ -84,6 +84,8 @@ struct ServerSide {
     last: Option<u32>,
     newest: u32,
     unanswered: Vec<u32>,
+    /// What was asked for, by stream.
+    paths: HashMap<u32, String>,
     /// A stream whose response was sent.
     answered: Option<u32>,
     /// A message that the "kernel" has not taken.
@@ -140,8 +142,8 @@ impl Below {
                     }
                 });
                 read.unwrap();
-                assert_eq!(path, b"/a");
                 let side = &mut self.connections[c];
+                side.paths.insert(header.stream, String::from_utf8(path).unwrap());
                 assert!(header.stream > side.newest, "streams count upwards");
                 side.newest = header.stream;
                 if side.last.is_none_or(|last| header.stream <= last) {
@@ -197,7 +199,8 @@ impl Below {
         }
         let status = field(":status", if self.happens(500) { "200" } else { "404" });
         let length = field("content-length", &BODY.len().to_string());
-        let block = hpack::literal(&[status, length]);
+        let path = field("x-path", &self.connections[c].paths[&stream]);
+        let block = hpack::literal(&[status, path, length]);
         // The block in one frame or in two.
         let at = 1 + self.draw(block.len() as u64 - 1) as usize;
         if self.happens(200) {
@@ -357,6 +360,12 @@ enum Seen {
 
 struct Client {
     seen: [Seen; SLOTS],
+    /// The path of a request that is not in the set, by slot.
+    own: [Option<String>; SLOTS],
+    /// The path that the response names, if that was reported.
+    named: [Option<String>; SLOTS],
+    /// Whether every response has all its headers.
+    is_sound: bool,
     body: [Vec<u8>; SLOTS],
     sent: u64,
     completed: u64,
@@ -387,7 +396,17 @@ impl Client {
             self.sent += 1;
             self.seen[slot] = Seen::Asked;
             self.body[slot].clear();
-            wire.send(slot, 0).unwrap();
+            self.named[slot] = None;
+            self.own[slot] =
+                self.sent.is_multiple_of(3).then(|| format!("/own/{}/{slot}", self.sent));
+            let request = HttpRequest::default();
+            match &self.own[slot] {
+                None => wire.send(slot, 0).unwrap(),
+                Some(path) => {
+                    let own = own_request(&request, path, "http", "localhost", true);
+                    assert_eq!(wire.send_own(slot, &own), Ok(true));
+                }
+            }
         }
     }
 }
@@ -410,6 +429,13 @@ impl Handler for Client {
     fn responded(&mut self, _: &mut dyn Wire, slot: usize, _: u16) {
         assert_eq!(self.seen[slot], Seen::Asked, "slot {slot}");
         assert!(self.body[slot].is_empty(), "the head comes first");
+        assert!(!self.is_sound || self.named[slot] == self.own[slot], "slot {slot}");
+    }
+
+    fn header(&mut self, slot: usize, name: &[u8], value: &[u8]) {
+        if name == b"x-path" {
+            self.named[slot] = Some(String::from_utf8_lossy(value).into_owned());
+        }
     }
 
     fn completed(&mut self, wire: &mut dyn Wire, slot: usize, keeps: bool) {
@@ -469,6 +495,9 @@ fn run(seed: u64, chances: Chances) -> Option<(Client, Below)> {
     let mut engine = Http2::new(below, requests, SLOTS, STREAMS, false);
     let mut client = Client {
         seen: [Seen::Closed; SLOTS],
+        own: Default::default(),
+        named: Default::default(),
+        is_sound: chances.flip + chances.broken + chances.broken_connection == 0,
         body: std::array::from_fn(|_| Vec::new()),
         sent: 0,
         completed: 0,

@@ -42,6 +42,6 @@ pub use plan::{
 pub use request_file::{
     LogEntry, LogReader, LogRequest, RequestDefaults, RequestFile, parse_requests,
 };
-pub use requests::{Check, Expect, HttpRequest, PathRequest, RequestKind};
+pub use requests::{Check, Expect, HttpRequest, KeptValue, PathRequest, RequestKind, ValueSource};
 pub use target::{Endpoint, Target, TargetError};
 pub use variables::LOOPBACK;

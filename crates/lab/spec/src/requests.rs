@@ -13,6 +13,42 @@ pub struct RequestKind {
     pub requests: Vec<PathRequest>,
     /// The expected response of all of them.
     pub expect: Expect,
+    /// Values of their responses that later requests of the same connection use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<KeptValue>,
+}
+
+/// A value of a response, which later requests of the same connection use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptValue {
+    /// Its number, which stands in the requests that use it; see [`PathRequest::filled`].
+    pub number: usize,
+    /// Its name in the file of requests.
+    pub name: String,
+    /// Where the response has it.
+    pub source: ValueSource,
+}
+
+/// Where a response has a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueSource {
+    /// In the header of this name.
+    Header(String),
+    /// In the cookie of this name that the response sets.
+    Cookie(String),
+    /// In the body, which is JSON: a text, a number, true or false at this pointer (RFC 6901).
+    Json(String),
+}
+
+impl std::fmt::Display for ValueSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ValueSource::Header(name) => write!(f, "header {name}"),
+            ValueSource::Cookie(name) => write!(f, "cookie {name}"),
+            ValueSource::Json(pointer) => write!(f, "JSON value {pointer}"),
+        }
+    }
 }
 
 /// A request with its path.
@@ -22,6 +58,61 @@ pub struct PathRequest {
     pub path: String,
     /// The rest.
     pub request: HttpRequest,
+}
+
+/// Begins and ends the number of a value within a request: a character that no text should contain,
+/// because Unicode assigns it to no one.
+pub(crate) const MARK: char = '\u{10fffd}';
+
+/// What stands for a value within a request.
+pub(crate) fn placeholder(number: usize) -> String {
+    format!("{MARK}{number}{MARK}")
+}
+
+impl PathRequest {
+    /// Whether it uses values of earlier responses.
+    pub fn uses_values(&self) -> bool {
+        let HttpRequest { headers, body, .. } = &self.request;
+        let mark = MARK.to_string();
+        self.path.contains(MARK)
+            || headers.iter().any(|(_, value)| value.contains(MARK))
+            || body.windows(mark.len()).any(|bytes| bytes == mark.as_bytes())
+    }
+
+    /// The request with values in the places of their numbers. In its path, what would end that is
+    /// percent-encoded; elsewhere values stand as they are.
+    pub fn filled<'v>(&self, value: impl Fn(usize) -> &'v str) -> PathRequest {
+        let text = |text: &str| filled(text, |number| value(number).to_owned());
+        let HttpRequest { method, headers, body } = &self.request;
+        // A body without values may be anything.
+        let body = match std::str::from_utf8(body) {
+            Ok(body) => text(body).into_bytes(),
+            Err(_) => body.clone(),
+        };
+        let header = |(name, value): &(String, String)| (name.clone(), text(value));
+        let headers = headers.iter().map(header).collect();
+        let request = HttpRequest { method: method.clone(), headers, body };
+        let path = filled(&self.path, |number| in_path(value(number)));
+        PathRequest { path, request }
+    }
+}
+
+/// A text with values in the places of their numbers.
+fn filled(text: &str, value: impl Fn(usize) -> String) -> String {
+    let part = |(i, part): (usize, &str)| match part.parse() {
+        Ok(number) if i % 2 == 1 => value(number),
+        _ => part.to_owned(),
+    };
+    text.split(MARK).enumerate().map(part).collect()
+}
+
+/// A value as it can stand in a path (RFC 3986, 2.1).
+fn in_path(value: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'!'..=b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    value.bytes().map(byte).collect()
 }
 
 /// An HTTP request without its target.

@@ -80,6 +80,7 @@ fn the_counts_of_a_hundred_clients_are_exact() {
         weight,
         requests: vec![PathRequest { path: format!("/{name}"), request: HttpRequest::default() }],
         expect: Expect::default(),
+        keep: Vec::new(),
     };
     let load = Load {
         connections: 150,

@@ -1,6 +1,7 @@
 //! The client's count against nginx's own access log, over TCP and over a Unix socket, with and without
 //! TLS.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -11,6 +12,15 @@ struct Nginx(Child);
 
 impl Nginx {
     fn start(place: &Place, listen: &str) -> Nginx {
+        let server = format!(
+            "server {{ listen {listen}; location / {{ return 200 'Hello World!'; }}\n\
+             location /missing {{ return 404 'None.'; }} }}"
+        );
+        Nginx::with(place, "combined", &server)
+    }
+
+    /// With this format of its log, and this server.
+    fn with(place: &Place, log_format: &str, server: &str) -> Nginx {
         let dir = place.dir.path().display();
         let root = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
         place.write(
@@ -18,11 +28,11 @@ impl Nginx {
             &format!(
                 "daemon off; {root} worker_processes 1; pid {dir}/nginx.pid; error_log {dir}/error.log;\n\
                  events {{ worker_connections 1024; }}\n\
-                 http {{ access_log {dir}/access.log; client_body_temp_path {dir}/b; proxy_temp_path {dir}/p;\n\
+                 http {{ log_format ids '$connection $uri $request_id $cookie_sid $http_x_token';\n\
+                 access_log {dir}/access.log {log_format}; client_body_temp_path {dir}/b; proxy_temp_path {dir}/p;\n\
                  fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;\n\
                  keepalive_requests 1000000000;\n\
-                 server {{ listen {listen}; location / {{ return 200 'Hello World!'; }}\n\
-                 location /missing {{ return 404 'None.'; }} }} }}\n"
+                 {server} }}\n"
             ),
         );
         let nginx = if Path::new("/usr/sbin/nginx").exists() { "/usr/sbin/nginx" } else { "nginx" };
@@ -271,4 +281,53 @@ fn heads_have_no_body() {
     let ready = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
     let url = format!("http://127.0.0.1:{port}/");
     all_succeed(&format!("127.0.0.1:{port}"), &url, ready, 20_000, &["--method", "HEAD"]);
+}
+
+/// nginx gives out its numbers of requests, and logs which ones come back on which connection.
+#[test]
+fn each_connection_sends_the_cookie_and_the_token_of_its_own_last_login() {
+    for (protocol, flags) in [("", &[][..]), ("http2", &["--http2"][..])] {
+        let place = Place::new();
+        let port = free_port();
+        let server = format!(
+            "server {{ listen 127.0.0.1:{port} {protocol}; default_type application/json;\n\
+             location /login {{ add_header Set-Cookie 'sid=$request_id; Path=/';\n\
+             return 200 '{{\"user\": {{\"token\": \"$request_id\"}}}}'; }}\n\
+             location /use {{ return 200 '{{}}'; }} }}"
+        );
+        let _nginx = Nginx::with(&place, "ids", &server);
+        eventually("nginx", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        place.write(
+            "kinds.jsonl",
+            "{\"path\": \"/login\", \"keep\": {\"sid\": {\"cookie\": \"sid\"}, \"token\": {\"json\": \"/user/token\"}}}\n\
+             {\"path\": \"/use\", \"weight\": 9, \"headers\": {\"Cookie\": \"sid={{ sid }}\", \"X-Token\": \"{{ token }}\"}}\n",
+        );
+        let url = format!("http://127.0.0.1:{port}/");
+        let mut args = vec!["load", "-n", "2000", "-c", "8", "--request-file", "kinds.jsonl"];
+        args.extend(flags.iter().chain(&["--json", &url]));
+        let json = place.run(&args).measured().json();
+        let log = std::fs::read_to_string(place.path("access.log")).unwrap();
+        let column = |ledger: &str, name: &str| json[ledger][name].as_u64().unwrap();
+        assert_eq!((column("ledger", "failed"), column("warm_up", "failed")), (0, 0));
+        let completed = column("ledger", "completed") + column("warm_up", "completed");
+        assert_eq!(log.lines().count() as u64, completed);
+        let (mut own, mut given) = (BTreeMap::new(), BTreeSet::new());
+        for line in log.lines() {
+            let [connection, uri, id, sid, token] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            if uri == "/login" {
+                own.insert(connection, id);
+                given.insert(id);
+                continue;
+            }
+            assert_eq!(sid, token, "both are of one response: {line}");
+            match own.get(connection) {
+                Some(own) => assert_eq!(sid, *own, "{line}"),
+                // That of the probes.
+                None => assert!(given.contains(sid), "{line}"),
+            }
+        }
+        assert!(own.len() > 4, "{own:?}");
+    }
 }

@@ -10,8 +10,7 @@ use crate::Fault;
 
 /// Receives the parts of a response.
 pub trait Sink {
-    /// The whole head of the final response, from a reader that parses every head; its status
-    /// follows.
+    /// The whole head of the final response; its status follows.
     fn head(&mut self, bytes: &[u8]) {
         let _ = bytes;
     }
@@ -76,8 +75,8 @@ impl ResponseReader {
         ResponseReader::with(false, (0..kinds).map(|_| Heads::default()).collect())
     }
 
-    /// A reader that parses every head, and gives it to its sink. Otherwise it gives the same results,
-    /// and serves as the reference in tests.
+    /// A reader that parses every head. It gives the same results, and serves as the reference in
+    /// tests.
     pub fn parsing_every_head(to_head: bool) -> ResponseReader {
         ResponseReader::with(to_head, Arc::from([]))
     }
@@ -176,6 +175,7 @@ impl ResponseReader {
             && let Some((head, length)) =
                 self.known.get(self.kind).and_then(|heads| heads.find(bytes))
         {
+            sink.head(&bytes[..length]);
             self.take_final(head, sink);
             return Ok(length);
         }

@@ -123,6 +123,7 @@ fn kinds(rng: &mut base::Rng) -> Vec<RequestKind> {
                 body: Some(body(kind).into_bytes()),
                 ..Expect::default()
             },
+            keep: Vec::new(),
         })
         .collect()
 }

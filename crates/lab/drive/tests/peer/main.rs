@@ -19,3 +19,4 @@ mod sentences;
 mod slow_requests;
 mod tls;
 mod trouble;
+mod values;

@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::{RequestDefaults, RequestFile, is_path, is_token};
 use crate::calls::method_name;
 use crate::error::SpecError;
-use crate::requests::{Check, Expect, HttpRequest, PathRequest, RequestKind};
+use crate::requests::{
+    Check, Expect, HttpRequest, KeptValue, MARK, PathRequest, RequestKind, ValueSource, placeholder,
+};
 
 /// A line. What is missing is that of the command line.
 #[derive(Debug, Deserialize)]
@@ -29,6 +31,8 @@ struct RequestLine {
     expect_body: Option<String>,
     check: Option<CheckWord>,
     data: Option<PathBuf>,
+    #[serde(default)]
+    keep: BTreeMap<String, ValueSource>,
 }
 
 /// What of the response is compared.
@@ -43,6 +47,62 @@ enum CheckWord {
 /// The columns of a row.
 type Row = BTreeMap<String, String>;
 
+/// Limit on values of responses, of which each connection has its own.
+const VALUES_MAX: usize = 100;
+
+/// The names of the values that lines so far have kept, by number.
+#[derive(Debug, Default)]
+struct ValueNames(Vec<String>);
+
+impl ValueNames {
+    /// The values that a line keeps.
+    fn keep(&mut self, line: &RequestLine) -> Result<Vec<KeptValue>, String> {
+        let mut kept = Vec::new();
+        for (name, source) in &line.keep {
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if name.is_empty() || !name.chars().all(is_name) {
+                return Err(format!("'{name}' is not a name: it has letters, digits and _"));
+            }
+            match source {
+                ValueSource::Header(header) | ValueSource::Cookie(header) if !is_token(header) => {
+                    return Err(format!("'{header}' is not the name of a header or cookie"));
+                }
+                ValueSource::Json(pointer) if !pointer.is_empty() && !pointer.starts_with('/') => {
+                    return Err(format!("'{pointer}' is not a JSON pointer: it begins with /"));
+                }
+                _ => {}
+            }
+            let known = self.0.iter().position(|known| known == name);
+            let number = known.unwrap_or(self.0.len());
+            if known.is_none() {
+                self.0.push(name.clone());
+            }
+            kept.push(KeptValue { number, name: name.clone(), source: source.clone() });
+        }
+        if self.0.len() > VALUES_MAX {
+            return Err(format!("more than {VALUES_MAX} values are kept"));
+        }
+        Ok(kept)
+    }
+
+    /// A template in which placeholders stand for the values. They are unknown to what renders
+    /// templates, so nothing else can be made of them there.
+    fn hold_places(&self, text: &str) -> String {
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some((before, from)) = rest.split_once("{{")
+            && let Some((inside, after)) = from.split_once("}}")
+        {
+            out.push_str(before);
+            match self.0.iter().position(|name| name == inside.trim()) {
+                Some(number) => out.push_str(&placeholder(number)),
+                None => out.push_str(&rest[before.len()..rest.len() - after.len()]),
+            }
+            rest = after;
+        }
+        out + rest
+    }
+}
+
 pub(super) fn requests(
     path: &str,
     text: &str,
@@ -50,7 +110,7 @@ pub(super) fn requests(
     read: &dyn Fn(&Path) -> std::io::Result<String>,
 ) -> Result<RequestFile, SpecError> {
     let mut kinds: Vec<RequestKind> = Vec::new();
-    let (mut start, mut is_grpc) = (0, None);
+    let (mut start, mut is_grpc, mut values) = (0, None, ValueNames::default());
     for line in text.split_inclusive('\n') {
         let span = start..start + line.trim_end().len();
         start += line.len();
@@ -59,14 +119,18 @@ pub(super) fn requests(
         }
         let error = |message: String| SpecError::new(message).at(path, text, span.clone());
         let parsed = parsed(line).map_err(error)?;
-        let kind = kind(&parsed, defaults, read).map_err(error)?;
+        let mut kind = kind(&parsed, &values, defaults, read).map_err(error)?;
+        kind.keep = values.keep(&parsed).map_err(error)?;
         if *is_grpc.get_or_insert(parsed.grpc.is_some()) != parsed.grpc.is_some() {
             let message = "requests over HTTP and calls by gRPC cannot be mixed";
             return Err(error(message.to_owned()));
         }
         match kinds.iter_mut().find(|known| known.name == kind.name) {
             None => kinds.push(kind),
-            Some(known) if parsed.name.is_some() && known.expect == kind.expect => {
+            Some(known)
+                if parsed.name.is_some()
+                    && (&known.expect, &known.keep) == (&kind.expect, &kind.keep) =>
+            {
                 let cross = |a: &RequestKind, b: &RequestKind| {
                     u64::from(a.weight) * b.requests.len() as u64
                 };
@@ -92,15 +156,24 @@ pub(super) fn requests_of_line(
     defaults: &RequestDefaults,
     read: &dyn Fn(&Path) -> std::io::Result<String>,
 ) -> Result<Vec<PathRequest>, String> {
-    Ok(kind(&parsed(line)?, defaults, read)?.requests)
+    let parsed = parsed(line)?;
+    if !parsed.keep.is_empty() {
+        return Err("a replay keeps no values of answers; leave out \"keep\"".to_owned());
+    }
+    Ok(kind(&parsed, &ValueNames::default(), defaults, read)?.requests)
 }
 
 fn parsed(line: &str) -> Result<RequestLine, String> {
+    if line.contains(MARK) {
+        return Err(format!("the character {} cannot be sent", MARK.escape_unicode()));
+    }
     serde_json::from_str(line).map_err(|why| format!("not a request: {why}"))
 }
 
+/// The kind of request of a line, which may use these values; what it keeps is left out.
 fn kind(
     line: &RequestLine,
+    values: &ValueNames,
     defaults: &RequestDefaults,
     read: &dyn Fn(&Path) -> std::io::Result<String>,
 ) -> Result<RequestKind, String> {
@@ -111,6 +184,9 @@ fn kind(
         (None, Some(called)) => format!("/{called}"),
         _ => return Err("a line has either a \"path\" or a \"grpc\"".to_owned()),
     };
+    if called.is_some() && !line.keep.is_empty() {
+        return Err("values are kept of responses over HTTP, not of calls by gRPC".to_owned());
+    }
     if called.is_some() && (line.method.is_some() || line.expect_status.is_some()) {
         return Err("a call by gRPC has neither a method of HTTP nor a status of HTTP".to_owned());
     }
@@ -131,7 +207,7 @@ fn kind(
     };
     let requests = rows
         .iter()
-        .map(|row| request(line, &path, &method, row, defaults))
+        .map(|row| request(line, &path, &method, &Template { values, row }, defaults))
         .collect::<Result<Vec<_>, _>>()?;
     let expect = &defaults.expect;
     let check = line.check.map(|word| match word {
@@ -153,6 +229,7 @@ fn kind(
             length: line.expect_length.or(expect.length),
             check: check.or(expect.check),
         },
+        keep: Vec::new(),
     })
 }
 
@@ -172,16 +249,16 @@ fn request(
     line: &RequestLine,
     path: &str,
     method: &str,
-    row: &Row,
+    known: &Template<'_>,
     RequestDefaults { request: defaults, timeout, .. }: &RequestDefaults,
 ) -> Result<PathRequest, String> {
-    let path = rendered(path, row)?;
+    let path = known.rendered(path)?;
     if !is_path(&path) {
         return Err(format!("'{path}' is not a path: it begins with / and has no spaces"));
     }
     let mut headers: Vec<(String, String)> = Vec::new();
     for (name, value) in &line.headers {
-        let value = rendered(value, row)?;
+        let value = known.rendered(value)?;
         if !is_token(name) || value.contains(['\r', '\n', '\0']) {
             return Err(format!("'{name}' is not a header that can be sent"));
         }
@@ -194,12 +271,12 @@ fn request(
         || all.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let body = match &line.body {
         None => defaults.body.clone(),
-        Some(Value::String(text)) => rendered(text, row)?.into_bytes(),
+        Some(Value::String(text)) => known.rendered(text)?.into_bytes(),
         Some(value) => {
             if !has_type && line.grpc.is_none() {
                 all.push(("Content-Type".to_owned(), "application/json".to_owned()));
             }
-            rendered_values(value, row)?.to_string().into_bytes()
+            known.rendered_values(value)?.to_string().into_bytes()
         }
     };
     all.extend(headers);
@@ -210,27 +287,47 @@ fn request(
     Ok(PathRequest { path, request })
 }
 
-/// A template with the columns of a row; what a row lacks is an error.
-fn rendered(text: &str, row: &Row) -> Result<String, String> {
-    if !text.contains("{{") && !text.contains("{%") {
-        return Ok(text.to_owned());
-    }
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.render_str(text, row).map_err(|error| format!("the template '{text}': {error}"))
+/// What the templates of a line may contain.
+struct Template<'a> {
+    values: &'a ValueNames,
+    row: &'a Row,
 }
 
-/// A value in which every text is a template.
-fn rendered_values(value: &Value, row: &Row) -> Result<Value, String> {
-    Ok(match value {
-        Value::String(text) => Value::String(rendered(text, row)?),
-        Value::Array(values) => {
-            Value::Array(values.iter().map(|v| rendered_values(v, row)).collect::<Result<_, _>>()?)
+impl Template<'_> {
+    /// A template with the columns of a row; what a row lacks is an error.
+    fn rendered(&self, text: &str) -> Result<String, String> {
+        if !text.contains("{{") && !text.contains("{%") {
+            return Ok(text.to_owned());
         }
-        Value::Object(fields) => {
-            let one = |(name, v): (&String, &Value)| Ok((name.clone(), rendered_values(v, row)?));
-            Value::Object(fields.iter().map(one).collect::<Result<_, String>>()?)
+        if let Some(name) = self.values.0.iter().find(|name| self.row.contains_key(*name)) {
+            return Err(format!("'{name}' is a column of the data and a value that is kept"));
         }
-        other => other.clone(),
-    })
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        let rendered = environment.render_str(&self.values.hold_places(text), self.row);
+        rendered.map_err(|error| {
+            format!(
+                "the template '{text}': {error}; names are columns of \"data\", and values that a \
+                 line before this one keeps, which stand alone: {{{{ name }}}}"
+            )
+        })
+    }
+
+    /// A value in which every text is a template.
+    fn rendered_values(&self, value: &Value) -> Result<Value, String> {
+        Ok(match value {
+            Value::String(text) => Value::String(self.rendered(text)?),
+            Value::Array(values) => {
+                let each = values.iter().map(|value| self.rendered_values(value));
+                Value::Array(each.collect::<Result<_, _>>()?)
+            }
+            Value::Object(fields) => {
+                let one = |(name, value): (&String, &Value)| {
+                    Ok((name.clone(), self.rendered_values(value)?))
+                };
+                Value::Object(fields.iter().map(one).collect::<Result<_, String>>()?)
+            }
+            other => other.clone(),
+        })
+    }
 }

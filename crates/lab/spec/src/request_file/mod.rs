@@ -151,6 +151,7 @@ fn kinds_of(seen: Vec<SeenRequest>, expect: &Expect) -> Vec<RequestKind> {
                 weight: requests.len() as u32,
                 requests,
                 expect: Expect { status: expect.status.or(status), ..expect.clone() },
+                keep: Vec::new(),
             })
             .collect();
         if kinds.len() <= PATHS_MAX {

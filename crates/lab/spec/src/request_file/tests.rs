@@ -209,3 +209,54 @@ fn a_line_may_call_a_method_by_grpc() {
         assert!(refused.contains(words), "{text}: {refused}");
     }
 }
+
+#[test]
+fn values_of_responses_are_filled_in_later() {
+    let file = parse(
+        "{\"name\": \"in\", \"path\": \"/in\", \"keep\": {\"sid\": {\"cookie\": \"s\"}, \"at\": {\"json\": \"/a/0\"}}}\n\
+         {\"path\": \"/{{ id }}?a={{ at }}\", \"data\": \"ids.csv\", \"headers\": {\"Cookie\": \"s={{sid}}; n={{ name|upper }}\"}, \"body\": {\"at\": \"{{ at }}\"}}\n\
+         {\"name\": \"on\", \"path\": \"/\", \"keep\": {\"at\": {\"header\": \"X-At\"}}}\n",
+    )
+    .unwrap();
+    let kept = |kind: usize| {
+        let one =
+            |kept: &crate::KeptValue| format!("{} {}: {}", kept.number, kept.name, kept.source);
+        file.kinds[kind].keep.iter().map(one).collect::<Vec<_>>()
+    };
+    assert_eq!(kept(0), ["0 at: JSON value /a/0", "1 sid: cookie s"]);
+    assert_eq!(kept(2), ["0 at: header X-At"], "the same value, from elsewhere");
+    let uses = |kind: usize| file.kinds[kind].requests.iter().all(PathRequest::uses_values);
+    assert_eq!([0, 1, 2].map(uses), [false, true, false]);
+    let filled = file.kinds[1].requests[1].filled(|number| ["a b/\u{e9}", "{{ id }}"][number]);
+    assert_eq!(filled.path, "/8?a=a%20b/%C3%A9");
+    let cookie = ("Cookie".to_owned(), "s={{ id }}; n=B, C".to_owned());
+    assert_eq!(filled.request.headers.last(), Some(&cookie));
+    assert_eq!(filled.request.body, "{\"at\":\"a b/\u{e9}\"}".as_bytes());
+    let plain = &file.kinds[0].requests[0];
+    assert_eq!(plain.filled(|_| "x"), *plain);
+    let keep = "\"keep\": {\"id\": {\"cookie\": \"s\"}}";
+    for (text, words) in [
+        (format!("{{\"path\": \"/{{{{ id }}}}\", {keep}}}"), "a line before this one keeps"),
+        (
+            format!("{{\"path\": \"/\", {keep}}}\n{{\"path\": \"/{{{{ id|upper }}}}\"}}"),
+            "which stand alone: {{ name }}",
+        ),
+        (
+            format!(
+                "{{\"path\": \"/\", {keep}}}\n{{\"path\": \"/{{{{ id }}}}\", \"data\": \"ids.csv\"}}"
+            ),
+            "'id' is a column of the data and a value that is kept",
+        ),
+        (format!("{{\"grpc\": \"a.B/C\", {keep}}}"), "not of calls by gRPC"),
+        (keep.replace("id", "a b"), "'a b' is not a name"),
+        (keep.replace("cookie", "body"), "unknown variant `body`"),
+        (keep.replace("\"s\"", "\"a=b\""), "is not the name of a header or cookie"),
+        (keep.replace("cookie", "json"), "'s' is not a JSON pointer: it begins with /"),
+        ("{\"path\": \"/\u{10fffd}\"}".to_owned(), "the character \\u{10fffd} cannot be sent"),
+    ] {
+        let text =
+            if text.starts_with('{') { text } else { format!("{{\"path\": \"/\", {text}}}") };
+        let refused = parse(&text).unwrap_err();
+        assert!(refused.contains(words), "{text}: {refused}");
+    }
+}
