@@ -14,7 +14,7 @@ fn a_power_cut_loses_nothing_and_syncs_are_needed() {
     }
     let (program, seed) = (Path::new(TACHOGRAPH), Seed(1));
     let recording = Recording::make(program, seed, Size { lives: 4, counts: 20 }).unwrap();
-    let proof = recording.prove(program, seed, 12, 6).unwrap();
+    let proof = recording.prove(program, seed, 12, 3).unwrap();
     assert!(proof.holds(), "{proof:?}");
     // Those that are found within seconds; `xtask prove power-cuts` leaves each kind out.
     for omission in [Omission::Records, Omission::Header, Omission::Name] {

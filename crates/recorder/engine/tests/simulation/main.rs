@@ -33,7 +33,7 @@ fn seeds() -> std::ops::Range<u64> {
     let wanted = std::env::var("TACHOGRAPH_SEEDS").ok();
     let range = wanted.as_deref().and_then(|text| text.split_once(".."));
     let range = range.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    range.unwrap_or(0..20_000)
+    range.unwrap_or(0..2_000)
 }
 
 /// Prints how often each accident happened; a simulator whose accidents do not happen proves nothing.
