@@ -1,8 +1,8 @@
 # An Apache HiveServer2 for tests, with its metastore (Derby) and MapReduce in its process, until
-# standard input ends; then it is stopped and the folder is removed.
+# standard input ends; then it is stopped and the folder is removed. With a keystore it speaks TLS.
 #
-# usage: sh hive.sh FOLDER LIBRARIES PORT
-dir=$1 libraries=$2 port=$3
+# usage: sh hive.sh FOLDER LIBRARIES PORT HTTP_PORT [KEYSTORE PASSWORD]
+dir=$1 libraries=$2 port=$3 http_port=$4 keystore=${5:-} password=${6:-}
 mkdir -p "$dir/conf" "$dir/scratch" "$dir/tmp" "$dir/warehouse"
 {
     echo '<configuration>'
@@ -16,6 +16,11 @@ mkdir -p "$dir/conf" "$dir/scratch" "$dir/tmp" "$dir/warehouse"
         "hive.metastore.warehouse.external.dir=file://$dir/warehouse" \
         hive.server2.thrift.bind.host=127.0.0.1 \
         "hive.server2.thrift.port=$port" \
+        hive.server2.transport.mode=all \
+        "hive.server2.thrift.http.port=$http_port" \
+        "hive.server2.use.SSL=$([ -n "$keystore" ] && echo true || echo false)" \
+        "hive.server2.keystore.path=$keystore" \
+        "hive.server2.keystore.password=$password" \
         hive.server2.webui.port=0 \
         hive.server2.enable.doAs=false \
         hive.server2.tez.initialize.default.sessions=false \

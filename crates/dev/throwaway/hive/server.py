@@ -3,17 +3,22 @@ TCLIService and Apache Thrift's Python library, MIT's Kerberos through python-gs
 which reads the published Parquet files.
 
 usage: server.py [--auth nosasl|none|plain|kerberos] [--keytab FILE] [--qop auth,auth-int,auth-conf]
-                 [--fault NAME] [--catalog FILE]
+                 [--http PATH] [--tls FILE] [--fault NAME] [--catalog FILE]
+
+With --http it is reached by requests, with --tls by the certificate and key in a file.
 
 It prints "listening on PORT", writes every statement to standard error, and ends when its standard
 input does. The user "ada" has the password "secret".
 """
 
 import argparse
+import base64
+import http.server
 import json
 import os
 import re
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -30,7 +35,7 @@ from impala_thrift_gen.TCLIService.ttypes import (
     THandleIdentifier, TI64Column, TOpenSessionResp, TOperationHandle, TOperationState,
     TOperationType, TProtocolVersion, TRowSet, TSessionHandle, TStatus, TStatusCode, TStringColumn)
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.transport.TTransport import TTransportBase, TTransportException
+from thrift.transport.TTransport import TMemoryBuffer, TTransportBase, TTransportException
 
 START, OK, BAD, ERROR, COMPLETE = 1, 2, 3, 4, 5
 LAYERS = {"auth": 1, "auth-int": 2, "auth-conf": 4}
@@ -402,16 +407,89 @@ def serve(sock, catalog):
         sock.close()
 
 
+class Requests(http.server.BaseHTTPRequestHandler):
+    """One connection of HTTP: each request is a call. Kerberos is asked for until a cookie is sent."""
+
+    protocol_version = "HTTP/1.1"
+    cookie = "hive.server2.auth=cu=ada"
+
+    def log_message(self, *_):
+        pass
+
+    def setup(self):
+        super().setup()
+        self.processor = TCLIService.Processor(HANDLER)
+
+    def authorized(self):
+        kind, _, value = (self.headers["Authorization"] or " ").partition(" ")
+        if OPTIONS.auth == "nosasl":
+            return not value
+        value = base64.b64decode(value)
+        if OPTIONS.auth != "kerberos":
+            try:
+                plain(b"\0" + value.replace(b":", b"\0", 1))
+            except (Refused, ValueError):
+                return False
+            return kind == "Basic"
+        if self.cookie in (self.headers["Cookie"] or ""):
+            return True
+        import gssapi
+
+        credential = gssapi.Credentials(usage="accept", store={"keytab": OPTIONS.keytab})
+        context = gssapi.SecurityContext(creds=credential, usage="accept")
+        context.step(value)
+        print("logged in:", context.initiator_name, "http", file=sys.stderr, flush=True)
+        return kind == "Negotiate"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status, answer = 200, b""
+        if self.path != "/" + OPTIONS.http:
+            status, answer = 404, b"<html>nothing here</html>"
+        elif not self.authorized():
+            status, answer = 401, b"Authentication Error: no such user\n\tat org.apache.hive"
+        else:
+            made = TMemoryBuffer()
+            self.processor.process(TBinaryProtocol(TMemoryBuffer(body)), TBinaryProtocol(made))
+            answer = made.getvalue()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/x-thrift")
+        if OPTIONS.auth == "kerberos":
+            self.send_header("Set-Cookie", self.cookie + "; HttpOnly")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+
 def main():
+    global HANDLER
     catalog = Catalog(OPTIONS.catalog)
+    HANDLER = Handler(catalog)
     listener = socket.create_server(("127.0.0.1", 0))
+    if OPTIONS.tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(OPTIONS.tls)
+        listener = context.wrap_socket(listener, server_side=True, do_handshake_on_connect=False)
     print("listening on", listener.getsockname()[1], flush=True)
+
+    def one(sock, address):
+        try:
+            if OPTIONS.tls:
+                sock.do_handshake()
+            if OPTIONS.http:
+                Requests(sock, address, None)
+            else:
+                serve(sock, catalog)
+        except OSError as error:
+            print("connection failed:", error, file=sys.stderr, flush=True)
+        finally:
+            sock.close()
 
     def accept():
         while True:
-            sock, _ = listener.accept()
+            sock, address = listener.accept()
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=serve, args=(sock, catalog), daemon=True).start()
+            threading.Thread(target=one, args=(sock, address), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
     sys.stdin.read()
@@ -422,6 +500,8 @@ if __name__ == "__main__":
     parser.add_argument("--auth", default="none")
     parser.add_argument("--keytab")
     parser.add_argument("--qop", default="auth,auth-int,auth-conf")
+    parser.add_argument("--http")
+    parser.add_argument("--tls")
     parser.add_argument("--fault")
     parser.add_argument("--catalog")
     OPTIONS = parser.parse_args()

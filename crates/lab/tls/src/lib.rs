@@ -12,8 +12,8 @@ mod client;
 mod connection;
 mod failure;
 mod layer;
-mod verify;
 
-pub use client::{Client, TlsError};
+pub use client::Client;
 pub use failure::io_failure;
 pub use layer::Tls;
+pub use trust::TlsError;

@@ -29,6 +29,29 @@ pub enum Fault {
     /// The connection failed.
     #[error("the connection failed: {0}")]
     Io(io::Error),
+    /// The settings of TLS are wrong.
+    #[error(transparent)]
+    Trust(#[from] trust::TlsError),
+    /// TLS failed.
+    #[error(
+        "TLS failed: {0}; check --cacert, that the URL has the certificate's name, and that the server \
+         speaks TLS (hive.server2.use.SSL)"
+    )]
+    Tls(String),
+    /// The server closed the connection instead of speaking TLS.
+    #[error("the server does not speak TLS here; leave out --tls, or check the port")]
+    NoTls,
+    /// An answer of HTTP that is none of the service.
+    #[error(
+        "HTTP status {status} for {path}; check --http-path, which is the server's \
+         hive.server2.thrift.http.path"
+    )]
+    Http {
+        /// The status.
+        status: String,
+        /// The path.
+        path: String,
+    },
     /// No answer in time.
     #[error(
         "no answer within {} s; raise --timeout, or check that --auth is the server's \
@@ -38,8 +61,8 @@ pub enum Fault {
     Silent(Duration),
     /// A frame or a message that is none, while logging in.
     #[error(
-        "{0} while logging in; check that the port is that of the binary protocol, and that \
-         --auth is the server's (hive.server2.authentication)"
+        "{0} while logging in; check that the port is that of the binary protocol, that --auth is \
+         the server's (hive.server2.authentication), and whether it speaks TLS (--tls)"
     )]
     Login(FrameError),
     /// A frame that is none, after the login.

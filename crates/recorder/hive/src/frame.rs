@@ -65,7 +65,7 @@ pub enum FrameError {
     #[error("the server's answer begins with byte {0}, which is no status of SASL")]
     Status(u8),
     /// The connection failed.
-    #[error(transparent)]
+    #[error("the connection failed ({0})")]
     Io(#[from] io::Error),
 }
 

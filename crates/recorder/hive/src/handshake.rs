@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use crate::error::{Fault, first_line};
-use crate::frame::{Message, Status};
+use crate::frame::{FrameError, Message, Status};
 use crate::mechanism::{Client, Layer};
 
 /// Limit on the messages of the server; Kerberos needs three.
@@ -50,7 +50,8 @@ fn answer(client: &dyn Client, payload: Vec<u8>) -> Vec<u8> {
 }
 
 fn send(stream: &mut impl Write, bytes: &[u8]) -> Result<(), Fault> {
-    stream.write_all(bytes).and_then(|()| stream.flush()).map_err(Fault::Io)
+    let sent = stream.write_all(bytes).and_then(|()| stream.flush());
+    sent.map_err(|error| Fault::Login(FrameError::Io(error)))
 }
 
 #[cfg(test)]
@@ -152,8 +153,9 @@ pub(crate) mod tests {
             &[(Status::Start, b"")],
             &format!("{more} (it sent START, as a client does)"),
         );
-        let check = "while logging in; check that the port is that of the binary protocol, and \
-                     that --auth is the server's (hive.server2.authentication)";
+        let check = "while logging in; check that the port is that of the binary protocol, that \
+                     --auth is the server's (hive.server2.authentication), and whether it speaks \
+                     TLS (--tls)";
         fails(plain(), &[], &format!("the server closed the connection {check}"));
     }
 

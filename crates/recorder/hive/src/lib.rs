@@ -6,6 +6,7 @@
 //! - `kerberos`: Kerberos 5, by the system's GSS-API library; the only `unsafe`.
 //! - `mechanism`: PLAIN and GSSAPI, as an exchange of messages.
 //! - `handshake`: the login, and what protects the frames afterwards.
+//! - `socket`: a connection, with TLS or without; `http`: one whose messages are requests over HTTP.
 //! - `stream`: a connection that reads and writes bytes by frames.
 //! - `tree`: Thrift's values as a tree, read and written.
 //! - `call`: one call of a service: a Thrift message there and one back.
@@ -21,11 +22,13 @@ mod call;
 mod error;
 pub mod frame;
 mod handshake;
+mod http;
 mod kerberos;
 mod mechanism;
 mod qop;
 mod service;
 mod session;
+mod socket;
 pub mod sql;
 mod stream;
 mod table;
@@ -37,5 +40,6 @@ pub use error::{Fault, HiveError};
 pub use kerberos::KerberosError;
 pub use qop::Qop;
 pub use session::{Auth, Limits, ROWS_MAX, Session};
+pub use socket::Transport;
 pub use table::{Column, Table, TableChanges, TableError, TablePartition};
 pub use value::Value;

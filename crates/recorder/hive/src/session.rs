@@ -1,19 +1,24 @@
 //! A session: statements, and the rows that they return.
 
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustls::ClientConfig;
+use trust::Trust;
 
 use crate::address::Address;
 use crate::error::{Fault, HiveError};
 use crate::frame::FrameError;
 use crate::handshake::log_in;
+use crate::http::{HttpLogin, HttpSocket};
 use crate::kerberos::{Context, KerberosError, Login};
 use crate::mechanism::{Client, Gssapi, PlainMechanism};
 use crate::qop::Qop;
 use crate::service::{HiveService, SessionHandle, StatementHandle, StatementState};
+use crate::socket::{Socket, Transport, connect, protect};
 use crate::stream::{HiveStream, Packing};
 use crate::value::Value;
 
@@ -71,7 +76,7 @@ pub struct Limits {
 
 /// An open session.
 pub struct Session {
-    service: HiveService<TcpStream>,
+    service: HiveService<Box<dyn Socket>>,
     place: String,
     limits: Limits,
     handle: SessionHandle,
@@ -88,21 +93,31 @@ impl Session {
     ///
     /// # Errors
     /// [`HiveError`] with the reason.
-    pub fn open(address: &Address, auth: &Auth, limits: Limits) -> Result<Session, HiveError> {
+    pub fn open(
+        address: &Address,
+        transport: &Transport,
+        auth: &Auth,
+        limits: Limits,
+    ) -> Result<Session, HiveError> {
         let place = address.to_string();
-        Session::try_open(address, auth, limits)
+        Session::try_open(address, transport, auth, limits)
             .map_err(|fault| HiveError { place, fault: in_time(fault, limits) })
     }
 
-    fn try_open(address: &Address, auth: &Auth, limits: Limits) -> Result<Session, Fault> {
-        let mut stream = connect(address, limits.answer)?;
-        let packing = match client(address, auth)? {
-            None => Packing::Bare,
-            Some(client) => {
-                let layer = log_in(&mut stream, client);
-                let layer = layer.map_err(|fault| reason(fault, address, auth))?;
-                layer.map_or(Packing::Frames, Packing::Protected)
+    fn try_open(
+        address: &Address,
+        transport: &Transport,
+        auth: &Auth,
+        limits: Limits,
+    ) -> Result<Session, Fault> {
+        let tls = transport.tls.as_ref().map(Trust::config).transpose()?.map(Arc::new);
+        let (stream, packing) = match &transport.http_path {
+            Some(path) => {
+                let login = http_login(address, auth)?;
+                let socket = HttpSocket::connect(address, tls, path, login, limits.answer)?;
+                (Box::new(socket) as Box<dyn Socket>, Packing::Bare)
             }
+            None => log_in_by_frames(address, tls, auth, limits)?,
         };
         let user = match auth {
             Auth::None { user } | Auth::NoSasl { user } => {
@@ -190,22 +205,46 @@ impl Session {
     }
 }
 
-/// A connection with limits on each read and write.
-fn connect(address: &Address, limit: Duration) -> Result<TcpStream, Fault> {
-    let found = (address.host.as_str(), address.port).to_socket_addrs().map_err(Fault::Unknown)?;
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for place in found {
-        match TcpStream::connect_timeout(&place, limit) {
-            Ok(stream) => {
-                stream.set_nodelay(true).map_err(Fault::Io)?;
-                stream.set_read_timeout(Some(limit)).map_err(Fault::Io)?;
-                stream.set_write_timeout(Some(limit)).map_err(Fault::Io)?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
+/// A connection by the binary protocol, after the login, and how its bytes are packed.
+fn log_in_by_frames(
+    address: &Address,
+    tls: Option<Arc<ClientConfig>>,
+    auth: &Auth,
+    limits: Limits,
+) -> Result<(Box<dyn Socket>, Packing), Fault> {
+    let stream = connect(address, limits.answer)?;
+    let mut stream: Box<dyn Socket> = match tls {
+        None => Box::new(stream),
+        Some(config) => Box::new(protect(stream, address, config)?),
+    };
+    let packing = match client(address, auth)? {
+        None => Packing::Bare,
+        Some(client) => {
+            let layer = log_in(&mut stream, client);
+            let layer = layer.map_err(|fault| reason(fault, address, auth))?;
+            layer.map_or(Packing::Frames, Packing::Protected)
         }
-    }
-    Err(Fault::Connect(last))
+    };
+    Ok((stream, packing))
+}
+
+/// The login in requests over HTTP. Without a login, Hive's own clients send their usual user too.
+fn http_login(address: &Address, auth: &Auth) -> Result<HttpLogin, Fault> {
+    Ok(match auth {
+        Auth::NoSasl { .. } => HttpLogin::None,
+        Auth::None { user } => HttpLogin::Basic {
+            user: user.clone().unwrap_or_else(|| ANONYMOUS.to_owned()),
+            password: ANONYMOUS.to_owned(),
+        },
+        Auth::Plain { user, password } => {
+            HttpLogin::Basic { user: user.clone(), password: password.clone() }
+        }
+        Auth::Kerberos { principal, keytab, user, .. } => HttpLogin::Negotiate {
+            service: service(principal, &address.host)?,
+            keytab: keytab.clone(),
+            user: user.clone(),
+        },
+    })
 }
 
 /// The client of the mechanism; none without SASL.
@@ -282,13 +321,12 @@ fn in_time(fault: Fault, limits: Limits) -> Fault {
     match fault {
         Fault::Io(error)
         | Fault::Login(FrameError::Io(error))
-        | Fault::Frame(FrameError::Io(error)) => {
-            if is_late(&error) {
-                Fault::Silent(limits.answer)
-            } else {
-                Fault::Io(error)
-            }
+        | Fault::Frame(FrameError::Io(error))
+            if is_late(&error) =>
+        {
+            Fault::Silent(limits.answer)
         }
+        Fault::Frame(FrameError::Io(error)) => Fault::Io(error),
         other => other,
     }
 }

@@ -87,7 +87,8 @@ impl<S: Read + Write> HiveStream<S> {
                 }
             }
         }
-        self.stream.flush().map_err(Fault::Io)
+        // Over HTTP, the exchange happens here, and fails for other reasons too.
+        self.stream.flush().map_err(|error| error.downcast().unwrap_or_else(Fault::Io))
     }
 
     /// Keeps the cause of an error, and returns the error for the Thrift library.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use base::Nanos;
-use hive::{Address, Auth, Limits, Session};
+use hive::{Address, Auth, Limits, Session, Transport};
+use trust::Trust;
 
 use crate::failure::Failure;
 use crate::flags::hive::{DoorFlags, Login, PASSWORD, Protection};
@@ -14,7 +15,14 @@ pub(crate) fn open(url: &Address, flags: &DoorFlags) -> Result<Session, Failure>
         answer: limit("--timeout", flags.timeout)?,
         statement: limit("--statement-timeout", flags.statement_timeout)?,
     };
-    Ok(Session::open(url, &auth(url, flags)?, limits)?)
+    let trust =
+        Trust { insecure: flags.insecure, cacert: flags.cacert.clone(), ..Trust::default() };
+    let transport =
+        Transport { tls: flags.tls.then_some(trust), http_path: flags.http_path.clone() };
+    if flags.http_path.is_some() && flags.qop != Protection::Auth {
+        return Err(Failure::new("--qop protects frames, and over HTTP there are none: use --tls"));
+    }
+    Ok(Session::open(url, &transport, &auth(url, flags)?, limits)?)
 }
 
 fn limit(option: &str, limit: Nanos) -> Result<Duration, Failure> {

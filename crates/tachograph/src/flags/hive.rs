@@ -60,6 +60,18 @@ pub(crate) struct DoorFlags {
     /// Protection of messages with Kerberos, as in hive.server2.thrift.sasl.qop
     #[arg(long, default_value = "auth", value_name = "QOP")]
     pub(crate) qop: Protection,
+    /// The server speaks TLS, as with hive.server2.use.SSL
+    #[arg(long)]
+    pub(crate) tls: bool,
+    /// Certificates to trust instead of the system's (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// Accept any certificate
+    #[arg(long, requires = "tls")]
+    pub(crate) insecure: bool,
+    /// The server is reached over HTTP, with hive.server2.thrift.http.path, usually cliservice
+    #[arg(long, value_name = "PATH")]
+    pub(crate) http_path: Option<String>,
     /// Time limit for a connection, and for each answer
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = Nanos::parse)]
     pub(crate) timeout: Nanos,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use throwaway::hive::HiveServer;
 use throwaway::kdc::{Kdc, REALM, USUAL_SKEW};
 
+use crate::nginx::make_certificate;
 use crate::support::{Ended, Place, eventually};
 
 /// What the server says about a table that does not exist: the login has succeeded.
@@ -108,6 +109,74 @@ fn kerberos_gets_in_with_each_protection_by_ticket_and_by_keytab() {
     realm.query(&server, &[]).says(NO_TABLE);
     let service = format!("ada@{REALM} for hive/localhost@{REALM}");
     assert!(realm.kdc.log().contains(&service), "{}", realm.kdc.log());
+}
+
+/// A certificate for `localhost`, and a file that has its key too.
+fn certificate(place: &Place) -> [String; 2] {
+    make_certificate(place);
+    let read = |name: &str| std::fs::read_to_string(place.path(name)).unwrap();
+    let both = place.write("both.pem", &(read("cert.pem") + &read("key.pem")));
+    [place.path("cert.pem"), both].map(|path| path.display().to_string())
+}
+
+#[test]
+fn each_login_gets_in_over_http_and_with_tls() {
+    let place = Place::new();
+    let [trusted, both] = certificate(&place);
+    let (http, tls) = (["--http", "cliservice"], ["--tls", both.as_str()]);
+    let (by_path, by_tls) = (["--http-path", "cliservice"], ["--tls", "--cacert", &trusted]);
+    for auth in ["none", "nosasl"] {
+        for (there, here) in [
+            (tls.to_vec(), by_tls.to_vec()),
+            (http.to_vec(), by_path.to_vec()),
+            ([http, tls].concat(), [&by_path[..], &by_tls].concat()),
+        ] {
+            let server = HiveServer::start(&[&["--auth", auth], &there[..]].concat(), None, None);
+            query(&server.unwrap(), &[&["--auth", auth], &here[..]].concat(), None).says(NO_TABLE);
+        }
+    }
+    let plain = [&["--auth", "plain"], &http[..]].concat();
+    let server = HiveServer::start(&plain, None, None).unwrap();
+    let user = url(&server, "ada@");
+    for (password, words) in [
+        ("secret", NO_TABLE),
+        ("other", "the server refused the login: 401 Unauthorized: Authentication Error: no such"),
+    ] {
+        let args = ["query", "orders", "--hive", &user, "--auth", "plain", "--http-path"];
+        let mut command = place.command(&[&args[..], &["cliservice"]].concat());
+        command.env("TACHOGRAPH_HIVE_PASSWORD", password);
+        place.finish(command).status(2).says(words);
+    }
+    let realm = Realm::with_ticket("10m");
+    let server = realm.server(&http, None);
+    realm.query(&server, &by_path).says(NO_TABLE);
+    // One login, and then the cookie.
+    let login = format!("logged in: ada@{REALM} http\n");
+    eventually("the login is logged", || server.said().contains(&login));
+    assert_eq!(server.said().matches(&login).count(), 1);
+}
+
+#[test]
+fn wrong_ways_have_their_sentences() {
+    let place = Place::new();
+    let [trusted, both] = certificate(&place);
+    let protected = HiveServer::start(&["--tls", &both], None, None).unwrap();
+    let path = HiveServer::start(&["--http", "cliservice"], None, None).unwrap();
+    let bare = HiveServer::start(&[], None, None).unwrap();
+    let unknown = "TLS failed: the certificate's issuer is not trusted here; check --cacert, that \
+                   the URL has the certificate's name, and that the server speaks TLS \
+                   (hive.server2.use.SSL)";
+    refuses(&query(&protected, &["--tls"], None), &protected, unknown);
+    query(&protected, &["--tls", "--insecure"], None).says(NO_TABLE);
+    query(&protected, &[], None).says("and whether it speaks TLS (--tls)");
+    let no_tls = "the server does not speak TLS here; leave out --tls, or check the port";
+    let options = ["--tls", "--cacert", &trusted, "--timeout", "500ms"];
+    refuses(&query(&bare, &options, None), &bare, no_tls);
+    let other = "HTTP status 404 Not Found for /other; check --http-path, which is the server's \
+                 hive.server2.thrift.http.path";
+    refuses(&query(&path, &["--http-path", "other"], None), &path, other);
+    let options = ["--http-path", "cliservice", "--timeout", "500ms"];
+    query(&bare, &options, None).says("no answer within 0.5 s; raise --timeout");
 }
 
 #[test]
@@ -221,6 +290,12 @@ fn wrong_options_are_refused_before_anything_is_sent() {
     refused(&["--auth", "none", "--principal", "a/b"], "--principal is for Kerberos");
     refused(&["--qop", "auth-conf"], "--qop is for Kerberos");
     refused(&["--timeout", "0s"], "--timeout must not be 0");
+    refused(&["--cacert", "a.pem"], "--tls");
+    refused(&["--tls", "--cacert", "/none.pem"], "cannot read /none.pem: No such file");
+    refused(
+        &["--http-path", "x", "--principal", "hive/_HOST@R", "--qop", "auth-conf"],
+        "over HTTP there are none: use --tls",
+    );
     refused(&["--table", "a.b"], "the database is in the URL");
     let url = "hive://ada:secret@localhost";
     let ended = place.run(&["query", "orders", "--hive", url]);

@@ -6,6 +6,7 @@ use std::process::Command;
 const ORDER: &[&str] = &[
     "base",
     "recordfile",
+    "trust",
     "ledger",
     "stats",
     "series",

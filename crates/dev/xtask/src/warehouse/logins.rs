@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use hive::{Address, Auth, Qop, Session};
+use hive::{Address, Auth, Qop, Session, Transport};
 use throwaway::hive::HiveServer;
 use throwaway::kdc::{Kdc, REALM, USUAL_SKEW};
 
@@ -70,7 +70,7 @@ pub(crate) fn log_in(address: &Address, principal: Option<&str>) -> Result<(), S
     };
     for _ in 0..LOGINS {
         let began = Instant::now();
-        let session = Session::open(address, &auth, LIMITS);
+        let session = Session::open(address, &Transport::default(), &auth, LIMITS);
         let took_ms = began.elapsed().as_secs_f64() * 1e3;
         session.and_then(Session::close).map_err(|error| error.to_string())?;
         say(&took_ms.to_string());

@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base::format_count;
-use hive::{Address, Auth, Limits, Session, Value};
+use hive::{Address, Auth, Limits, Session, Transport, Value};
+use throwaway::apache_hive::{ApacheHive, Keystore};
 use throwaway::kdc::{Kdc, REALM, USUAL_SKEW};
 use throwaway::{JavaServer, NoServer, apache_hive, spark};
+use trust::Trust;
 
 use crate::options::Options;
 use crate::{binary, say};
@@ -49,22 +51,18 @@ pub(crate) fn prove(options: Options) -> Result<bool, String> {
             let kills = recorders.export(round == 2)?;
             let said = recorders.publish(&url, &[], &[])?;
             say(&format!("\nround {round}, export killed {kills} times\n{}", said.trim_end()));
-            holds &= compare(&sums(&url)?, &history, "Spark")?;
+            let found = sums(&url, &Transport::default())?;
+            holds &= compare(&found, &history, "Spark")?;
         }
         let again = recorders.publish(&url, &[], &[])?;
         say(&format!("\npublished again\n{}", again.trim_end()));
         holds &= again.contains("added 0 partitions");
         holds &= queries::compare(&mut recorders, &url, "Spark")?;
     }
-    {
-        say(&format!("\nApache Hive {} in the zone {HIVE_ZONE}", apache_hive::version()));
-        let server = apache_hive::start(&cache, HIVE_ZONE).map_err(text)?;
-        let url = url(&server);
-        let said = recorders.publish(&url, &[], &[])?;
-        say(said.trim_end());
-        holds &= compare(&sums(&url)?, &history, "Hive")?;
-        holds &= queries::compare(&mut recorders, &url, "Hive")?;
-    }
+    say(&format!("\nApache Hive {} in the zone {HIVE_ZONE}", apache_hive::version()));
+    holds &= with_hive(&cache, &mut recorders, &history, None)?;
+    let keystore = Keystore::make(folder.path()).map_err(text)?;
+    holds &= with_hive(&cache, &mut recorders, &history, Some(&keystore))?;
     holds &= with_kerberos(&cache, &recorders)?;
     holds &= logins::compare()?;
     Ok(holds)
@@ -75,7 +73,42 @@ fn text(error: NoServer) -> String {
 }
 
 fn url(server: &JavaServer) -> String {
-    format!("hive://localhost:{}/default", server.port())
+    url_of(server.port())
+}
+
+fn url_of(port: u16) -> String {
+    format!("hive://localhost:{port}/default")
+}
+
+/// The same folder in Apache Hive, whose sums are read by the binary protocol and over HTTP; with a
+/// keystore both by TLS.
+fn with_hive(
+    cache: &Path,
+    recorders: &mut Recorders<'_>,
+    history: &History,
+    keystore: Option<&Keystore>,
+) -> Result<bool, String> {
+    let ApacheHive { server, http_port } =
+        apache_hive::start(cache, HIVE_ZONE, keystore).map_err(text)?;
+    let cacert = keystore.map(|keystore| keystore.certificate.clone());
+    let shown = cacert.as_ref().map(|path| path.display().to_string());
+    let options = shown.as_deref().map(|path| ["--tls", "--cacert", path]);
+    let said =
+        recorders.publish(&url(&server), options.as_ref().map_or(&[], |all| &all[..]), &[])?;
+    say(&format!("\n{}{}", if cacert.is_some() { "with TLS\n" } else { "" }, said.trim_end()));
+    let mut holds = true;
+    for (way, port, http_path) in [
+        ("Hive", server.port(), None),
+        ("Hive over HTTP", http_port, Some("cliservice".to_owned())),
+    ] {
+        let tls = cacert.clone().map(|file| Trust { cacert: Some(file), ..Trust::default() });
+        let found = sums(&url_of(port), &Transport { tls, http_path })?;
+        holds &= compare(&found, history, way)?;
+    }
+    if keystore.is_none() {
+        holds &= queries::compare(recorders, &url(&server), "Hive")?;
+    }
+    Ok(holds)
 }
 
 /// Spark and Hive are installed beside the build.
@@ -85,10 +118,11 @@ fn cache(tachograph: &Path) -> PathBuf {
 }
 
 /// The sums of a server.
-fn sums(url: &str) -> Result<Sums, String> {
+fn sums(url: &str, transport: &Transport) -> Result<Sums, String> {
     let address: Address = url.parse().map_err(|_| "a wrong URL".to_owned())?;
     let auth = Auth::None { user: None };
-    let mut session = Session::open(&address, &auth, LIMITS).map_err(|e| e.to_string())?;
+    let session = Session::open(&address, transport, &auth, LIMITS);
+    let mut session = session.map_err(|error| error.to_string())?;
     let keys = "`tags`['shop'], `step`, `day`";
     let statement =
         format!("SELECT {keys}, sum(`total`) FROM `default`.`tachograph` GROUP BY {keys}");
