@@ -314,7 +314,9 @@ impl Guard {
             return;
         }
         for index in 0..self.children.len() {
-            if self.children[index].in_background && self.is_gone(index) {
+            // A process between the first one and the daemon may have ended before it was seen, and
+            // left the daemon to us.
+            if self.children[index].in_background && self.is_gone(index) && !self.adopt(index) {
                 self.children[index].in_background = false;
                 let ended = ProcessExit::Vanished;
                 let _ = self.channel.send(&Reply::Ended { index, ended, left_behind: false });
