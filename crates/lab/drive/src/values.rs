@@ -22,7 +22,7 @@ pub(crate) type ValueList = Vec<Option<Box<str>>>;
 /// How requests become bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestForm {
-    /// What stands for the server's name.
+    /// The value of `Host` or `:authority`.
     pub(crate) authority: String,
     /// The scheme, for HTTP/2; `None` for HTTP/1.1.
     pub(crate) scheme: Option<&'static str>,

@@ -64,7 +64,7 @@ pub struct PathRequest {
 /// because Unicode assigns it to no one.
 pub(crate) const MARK: char = '\u{10fffd}';
 
-/// What stands for a value within a request.
+/// The placeholder of a value in a request.
 pub(crate) fn placeholder(number: usize) -> String {
     format!("{MARK}{number}{MARK}")
 }

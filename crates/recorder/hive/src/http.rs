@@ -24,9 +24,9 @@ use crate::kerberos::{Context, Login};
 use crate::socket::{connect, handshake_fault};
 use crate::stream::ANSWER_MAX;
 
-/// Who asks, in each request.
+/// How each request logs in.
 pub(crate) enum HttpLogin {
-    /// Nobody.
+    /// Not at all.
     None,
     /// A user with a password (RFC 7617).
     Basic { user: String, password: String },

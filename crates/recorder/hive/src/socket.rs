@@ -14,7 +14,7 @@ use crate::error::Fault;
 /// How bytes reach the server.
 #[derive(Clone, Debug, Default)]
 pub struct Transport {
-    /// Whom to trust, if TLS is spoken (`hive.server2.use.SSL`).
+    /// The certificates to trust; without them there is no TLS (`hive.server2.use.SSL`).
     pub tls: Option<Trust>,
     /// The path of requests over HTTP, without its slash (`hive.server2.thrift.http.path`); without
     /// one, the binary protocol is spoken.
