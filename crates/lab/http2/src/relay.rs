@@ -275,8 +275,12 @@ impl FrameRelay<'_> {
         let asking =
             slot.filter(|slot| !is_trailers && slots[*slot].request(requests).asks_for_headers);
         let above = &mut *self.above;
+        // The headers of an interim response are not the response's. Its status comes first, or it is
+        // malformed.
+        let mut is_interim = false;
         let mut report = |name: &[u8], value: &[u8]| {
-            if let Some(slot) = asking {
+            is_interim |= name == b":status" && value.starts_with(b"1");
+            if let Some(slot) = asking.filter(|_| !is_interim) {
                 above.header(slot, name, value);
             }
         };

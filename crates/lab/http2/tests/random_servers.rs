@@ -18,6 +18,8 @@ const STREAMS: usize = 4;
 const SLOTS: usize = 8;
 const REQUESTS: u64 = 300;
 const BODY: &[u8] = b"The body of every response, some bytes longer than a small window.";
+/// What an interim response says in the header of the path.
+const EARLY: &str = "/early";
 
 /// What a seed may choose, in thousandths per request or per read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -201,6 +203,10 @@ impl Below {
         let length = field("content-length", &BODY.len().to_string());
         let path = field("x-path", &self.connections[c].paths[&stream]);
         let block = hpack::literal(&[status, path, length]);
+        if self.happens(200) {
+            let early = hpack::literal(&[field(":status", "103"), field("x-path", EARLY)]);
+            frame::write_headers(out, stream, &early, false);
+        }
         // The block in one frame or in two.
         let at = 1 + self.draw(block.len() as u64 - 1) as usize;
         if self.happens(200) {
@@ -434,6 +440,8 @@ impl Handler for Client {
 
     fn header(&mut self, slot: usize, name: &[u8], value: &[u8]) {
         if name == b"x-path" {
+            let is_early = value == EARLY.as_bytes();
+            assert!(!self.is_sound || !is_early, "an interim response is not the response");
             self.named[slot] = Some(String::from_utf8_lossy(value).into_owned());
         }
     }
