@@ -15,7 +15,7 @@ use crate::page::{LABEL, Page};
 use crate::text::{Style, Tone, bandwidth, fit, left, plural, right, width};
 use crate::validity::RunVerdict;
 use crate::{
-    caveat, fact, finding_lines, handshakes, kinds, setting, streams, validity, view, why,
+    caveat, fact, finding_lines, handshakes, kinds, place, setting, streams, validity, view, why,
 };
 
 /// Column names of [`LoadReport::times_rows`].
@@ -57,7 +57,7 @@ impl<'a> LoadReport<'a> {
     pub(crate) fn setting(&self) -> String {
         let Trial { offer, offered_per_s, window, .. } = self.trial;
         let load = setting::load(&self.part.load, &[(*offer, *offered_per_s)]);
-        format!("{load}, {}, measured for {window}", setting::client_layout(&self.part.layout))
+        format!("{load}, {}, measured for {window}", setting::part_layout(self.part))
     }
 
     /// The times in the report: latency of an open loop, service time of a closed one.
@@ -141,6 +141,7 @@ impl<'a> LoadReport<'a> {
         let mut page = Page::new(style);
         page.line(style.paint(Tone::Bold, &fit(&self.variant.target, style.columns())));
         page.paragraph(Tone::Dim, 2, self.setting());
+        place::lines(self.run).into_iter().for_each(|line| page.paragraph(Tone::Dim, 2, line));
         for (word, rest) in view::forewords(self.run) {
             page.paragraph(Tone::Warn, 2, format!("{word}: {rest}"));
         }

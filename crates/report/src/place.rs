@@ -1,7 +1,7 @@
 //! Which machine is what, in words, for a run on several machines.
 
 use base::{CpuSet, Nanos};
-use record::{ClockOffset, Layout, Link, PartMachine, Run};
+use record::{ClockOffset, Layout, Link, Part, PartMachine, Run};
 
 use crate::machine;
 use crate::text::{self, listed};
@@ -43,20 +43,46 @@ pub(crate) fn layout(layout: &Layout) -> Option<String> {
 
 /// A line about each other machine of a run, and one about the beginnings of several clients.
 pub(crate) fn lines(run: &Run) -> Vec<String> {
-    let machines = run.parts.iter().flat_map(|part| &part.layout.machines);
-    let others = machines.filter(|place| place.name.is_some()).map(line);
-    let links = run.parts.iter().flat_map(|part| &part.layout.links).map(link_line);
-    let mut lines: Vec<String> = Vec::new();
-    for line in others.chain(links) {
-        if !lines.contains(&line) {
-            lines.push(line);
+    lines_of(&run.parts)
+}
+
+fn lines_of(parts: &[Part]) -> Vec<String> {
+    let machines = parts.iter().flat_map(|part| &part.layout.machines);
+    let mut others: Vec<PartMachine> = Vec::new();
+    for place in machines.filter(|place| place.name.is_some()) {
+        match others.iter_mut().find(|other| is_same(other, place)) {
+            // The clock is that of the first part.
+            Some(other) => {
+                let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b).or(a).or(b);
+                other.segments_sent = sum(other.segments_sent, place.segments_sent);
+                other.segments_resent = sum(other.segments_resent, place.segments_resent);
+            }
+            None => others.push(place.clone()),
         }
     }
-    let apart = run.parts.iter().filter_map(|part| part.layout.clients_apart).max();
+    let mut lines: Vec<String> = others.iter().map(line).collect();
+    for link in parts.iter().flat_map(|part| &part.layout.links).map(link_line) {
+        if !lines.contains(&link) {
+            lines.push(link);
+        }
+    }
+    let apart = parts.iter().filter_map(|part| part.layout.clients_apart).max();
     lines.extend(
         apart.map(|apart| format!("the clients began each slice within {apart} of each other")),
     );
     lines
+}
+
+/// Whether a machine does the same in two parts, each of which measures its clock and counts its
+/// segments again.
+fn is_same(one: &PartMachine, other: &PartMachine) -> bool {
+    let role = |place: &PartMachine| PartMachine {
+        clock: None,
+        segments_sent: None,
+        segments_resent: None,
+        ..place.clone()
+    };
+    role(one) == role(other)
 }
 
 fn line(place: &PartMachine) -> String {
@@ -163,6 +189,24 @@ mod tests {
             PartMachine { segments_sent: Some(1_234), segments_resent: Some(1), ..place(None) };
         assert_eq!(resent(&place), "; it sent 1 of 1,234 TCP segments again");
         assert_eq!(resent(&PartMachine { segments_resent: Some(0), ..place }), "");
+    }
+
+    #[test]
+    fn a_machine_that_does_the_same_in_two_parts_has_one_line() {
+        let part = |offset_ns, resent| {
+            let machine = PartMachine {
+                stacks: vec!["a".to_owned()],
+                clock: Some(ClockOffset { offset_ns, error: Nanos(10) }),
+                segments_sent: Some(1_000),
+                segments_resent: Some(resent),
+                ..place(Some("server"))
+            };
+            let machines = vec![place(None), machine];
+            Part { layout: Layout { machines, ..Layout::default() }, ..Default::default() }
+        };
+        let lines = lines_of(&[part(5, 1), part(7, 2)]);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].ends_with("; it sent 3 of 2,000 TCP segments again"), "{lines:?}");
     }
 
     #[test]

@@ -40,6 +40,26 @@ pub(crate) fn layout(part: &Part, near: &NearMachine, machines: &Machines) -> re
     }
 }
 
+/// Where the clients of a load run, as recorded. Nothing is known of the server's machine.
+pub(crate) fn of_load(site: &Site, here: &base::Machine) -> record::Layout {
+    let client = |machine: &Arc<far::Machine>| PartMachine {
+        name: Some(machine.name().to_owned()),
+        machine: machine.facts().machine.clone(),
+        is_client: true,
+        clock: Some(clock(machine)),
+        ..PartMachine::default()
+    };
+    let here = PartMachine { machine: here.clone(), ..PartMachine::default() };
+    record::Layout {
+        client: site.client_cpus.first().cloned().unwrap_or_default(),
+        machines: match site.is_far() {
+            true => std::iter::once(here).chain(site.clients.iter().map(client)).collect(),
+            false => Vec::new(),
+        },
+        ..record::Layout::default()
+    }
+}
+
 /// This machine and the others, with what runs on each.
 fn places(sites: &[(&Variant, Site)], near: &NearMachine, machines: &Machines) -> Vec<PartMachine> {
     let mut here = PartMachine {

@@ -18,6 +18,7 @@ mod kernel_parts;
 mod layout;
 mod lead_in;
 mod load;
+mod looks;
 mod machine_activity;
 mod machines;
 mod means;

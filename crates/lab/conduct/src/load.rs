@@ -10,28 +10,31 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use base::{CpuSet, Nanos, RunId, Seed, Timestamp};
-use drive::{
-    EngineKind, Histogram, LearnedResponse, LiveCounts, LoopStart, Observation, Session, Slice,
-};
-use host::{Identity, Meter};
+use drive::{EngineKind, Histogram, LearnedResponse, LiveCounts, LoopStart, Observation, Slice};
+use far::Look;
+use host::{Identity, Meter, Reading};
 use ledger::Ledger;
 use profile::{ProfileStep, ProfiledStack, Profiler, ProfilerOptions, WatchedStack};
 use record::{
     Block, BlockState, Fact, Life, Machine, Offer, Part, Run, RunKind, RunState, Severity, Trial,
     UncheckedInput, Variant,
 };
-use spec::{Endpoint, Exchange, Load, Mode, ServedBy, Target};
+use spec::{Endpoint, Load, Mode, ServedBy, Target};
 use stats::Sureness;
 
 use crate::analyse;
 use crate::error::{ConductError, ErrorPage};
+use crate::layout;
+use crate::looks::Looks;
 use crate::machine_activity::activity;
+use crate::machines::{Machines, Site};
 use crate::reflect;
 use crate::server_count::{Counter, FinalCount};
 use crate::servers::servers_at;
 use crate::trial_sum::{Cost, TrialSum, empty};
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, Inspector, drift_of_slices};
 use crate::watch::{Event, RunRecorder, StackActivity, Watcher};
+use crate::wherever::ClientSession;
 use crate::why;
 
 /// Resolution of the recorded series.
@@ -71,10 +74,12 @@ pub struct LoadPlan {
     pub served_by: Option<ServedBy>,
     /// Whether the server's functions are sampled.
     pub why: bool,
+    /// The machines that load the target, all at once, as given to ssh; none means this one.
+    pub from: Vec<String>,
 }
 
 /// Options of a load, apart from its plan.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LoadOptions {
     /// The run's name, if it has one.
     pub name: Option<String>,
@@ -84,11 +89,13 @@ pub struct LoadOptions {
     pub command_line: Vec<String>,
     /// Facts about this machine.
     pub machine: Machine,
-    /// CPUs for the client threads; empty for no pinning.
+    /// CPUs for the client threads on this machine; empty for no pinning.
     pub cpus: CpuSet,
+    /// The other machines of the plan, connected.
+    pub machines: Machines,
     /// What other processes did just before; `None` if it could not be observed.
     pub neighbours: Option<host::Neighbours>,
-    /// Live counts.
+    /// Live counts, of a client on this machine.
     pub live: Arc<LiveCounts>,
     /// Set to end the load early.
     pub stop: drive::StopFlag,
@@ -110,7 +117,7 @@ pub struct LoadResult {
 ///
 /// # Errors
 /// If the target does not respond, or responds with an unexpected error, if the server-side count
-/// cannot be read, or if the record cannot be written.
+/// cannot be read, if another machine cannot be reached, or if the record cannot be written.
 pub fn load(
     plan: &LoadPlan,
     options: &LoadOptions,
@@ -124,19 +131,22 @@ pub fn load(
         stop: options.stop.clone(),
         among: None,
     };
-    let open = |load: &Load| Session::open(&plan.target, load, &drive_options);
+    let site = Site::of_clients(&plan.from, &options.cpus, &options.machines)
+        .map_err(ConductError::Host)?;
+    let open = |load: &Load| ClientSession::open(&site, &plan.target, load, &drive_options);
     let origin = format!("the server at {}", base::redact(&plan.target.to_string()));
     let encoded = reflect::encoded(&plan.load, &origin, &mut |load| {
         let mut session = open(load)?;
-        let learned = session.learn().map_err(ConductError::from);
+        let learned = session.learn();
         reflect::reply(learned, &session.close(), &origin)
     })?;
     let counter = plan.served_by.as_ref().map(Counter::external).transpose()?;
     let mut session = open(encoded.as_ref().unwrap_or(&plan.load))?;
-    session.watch(Arc::clone(&options.live));
+    session.near().into_iter().for_each(|session| session.watch(Arc::clone(&options.live)));
     let profiled = plan.why.then(|| profiled(plan.target.endpoint(), &options.cpus));
     let mut loading = LoadInProgress {
         plan,
+        site: &site,
         stop: &options.stop,
         served: counter.as_ref().map(|_| 0),
         counter,
@@ -150,9 +160,12 @@ pub fn load(
         Some(Err(why)) => loading.find(Severity::Warning, Fact::NotProfiled { why }),
         None => {}
     }
-    loading.inspect_neighbours(options.neighbours.as_ref());
+    if plan.from.is_empty() {
+        loading.inspect_neighbours(options.neighbours.as_ref());
+    }
     let (warm, status) = loading.probe(&mut session)?;
     let mut run = blank(plan, options, session.engine());
+    run.parts[0].layout = layout::of_load(&site, &options.machine);
     run.parts[0].load.status = status;
     recorder.begin(&run).map_err(ConductError::Record)?;
     let result = loading.run(session, warm, &mut run, recorder, watcher);
@@ -178,6 +191,8 @@ pub fn load(
 /// A load in progress.
 struct LoadInProgress<'a> {
     plan: &'a LoadPlan,
+    /// Where the clients are.
+    site: &'a Site,
     stop: &'a drive::StopFlag,
     counter: Option<Counter>,
     /// The latest server-side count; `None` if there is none or it could not be read.
@@ -193,12 +208,15 @@ struct LoadInProgress<'a> {
 impl LoadInProgress<'_> {
     /// Learns the response, unless the exchange has none, and refuses an error page. Returns the
     /// probes and, for HTTP, the status that every response must have.
-    fn probe(&mut self, session: &mut Session) -> Result<(TrialSum, Option<u16>), ConductError> {
+    fn probe(
+        &mut self,
+        session: &mut ClientSession,
+    ) -> Result<(TrialSum, Option<u16>), ConductError> {
         let mut warm = TrialSum::new(Offer::WarmUp, None, STEP);
         let (started, began) = (base::timestamp_now(), Instant::now());
-        let learned = match self.plan.load.exchange {
-            Exchange::Http(_) | Exchange::Oneshot => Some(session.learn()?),
-            Exchange::Echo { .. } | Exchange::Bulk { .. } | Exchange::Lines(_) => None,
+        let learned = match self.plan.load.exchange.is_learned() {
+            true => Some(session.learn()?),
+            false => None,
         };
         self.probing = began.elapsed();
         warm.add_life(&session.life(), started, self.probing.into());
@@ -212,7 +230,11 @@ impl LoadInProgress<'_> {
 
     /// Sends further requests as a short warm-up, to learn whether the body varies. A server to
     /// which the probes alone took [`LEARN_MAX`] gets none.
-    fn learn_more(&self, session: &mut Session, warm: &mut TrialSum) -> Result<(), ConductError> {
+    fn learn_more(
+        &self,
+        session: &mut ClientSession,
+        warm: &mut TrialSum,
+    ) -> Result<(), ConductError> {
         let began = Instant::now();
         let at_once = u64::from(self.plan.load.connections).max(LEARN_AT_ONCE_MIN);
         let mut left = LEARN_REQUESTS.min(self.plan.requests.unwrap_or(LEARN_REQUESTS));
@@ -234,15 +256,22 @@ impl LoadInProgress<'_> {
     }
 
     /// Ends the learning, and reports what varies unless the load says what to check.
-    fn settle(&mut self, session: &mut Session, warm: &mut TrialSum) {
+    fn settle(
+        &mut self,
+        session: &mut ClientSession,
+        warm: &mut TrialSum,
+    ) -> Result<(), ConductError> {
+        if !self.plan.load.exchange.is_learned() {
+            return Ok(());
+        }
         let before = session.life();
-        let learned = session.settle();
+        let learned = session.settle()?;
         warm.retract_between(&before, &session.life());
-        let varies = learned.filter(|learned| learned.varies);
-        if let Some(learned) = varies.filter(|_| !self.plan.load.expect.says_what_to_compare()) {
+        if learned.varies && !self.plan.load.expect.says_what_to_compare() {
             let length = learned.length.is_none();
             self.find(Severity::Warning, Fact::BodyVaries { length });
         }
+        Ok(())
     }
 
     fn inspect_status(&mut self, learned: &LearnedResponse) -> Result<(), ConductError> {
@@ -285,7 +314,7 @@ impl LoadInProgress<'_> {
     /// Warms up, measures, and records both.
     fn run(
         mut self,
-        mut session: Session,
+        mut session: ClientSession,
         mut warm: TrialSum,
         run: &mut Run,
         recorder: &mut dyn RunRecorder,
@@ -293,7 +322,7 @@ impl LoadInProgress<'_> {
     ) -> Result<Option<Observation>, ConductError> {
         recorder.part(run, 0, &run.parts[0]).map_err(ConductError::Record)?;
         let clock = Instant::now();
-        let before = host::Snapshot::take().ok();
+        let before = self.look()?;
         let plan = self.plan;
         let slice = Slice {
             mode: plan.mode,
@@ -305,16 +334,18 @@ impl LoadInProgress<'_> {
             stalled_after: None,
         };
         let variant = base::redact(&plan.target.to_string());
-        session.keep_learning();
+        if plan.load.exchange.is_learned() {
+            session.keep_learning()?;
+        }
         if plan.warmup > Nanos::ZERO {
             let what = StackActivity::WarmingUp;
             watcher.event(&Event::Doing { what, variant: variant.clone(), share_done: 0.0 });
             let slice = Slice { window: plan.warmup, requests: None, ..slice };
             self.slice(&mut session, &mut warm, &slice)?;
-        } else if session.is_learning() {
+        } else if plan.load.exchange.is_learned() && session.is_learning() {
             self.learn_more(&mut session, &mut warm)?;
         }
-        self.settle(&mut session, &mut warm);
+        self.settle(&mut session, &mut warm)?;
         let mut block = blank_block(run.started);
         let completed = session.life().counts.completed;
         self.write(&warm, completed, run, &mut block, recorder)?;
@@ -330,7 +361,8 @@ impl LoadInProgress<'_> {
             let mut trial_sum = TrialSum::new(offer, rate, STEP);
             let server = self.profiled.as_ref().map(|(_, server)| server);
             server.iter().for_each(|server| server.step(ProfileStep::Begin(0)));
-            let observed = self.slice(&mut session, &mut trial_sum, &slice)?;
+            let (observed, apart) = self.slice(&mut session, &mut trial_sum, &slice)?;
+            run.parts[0].layout.clients_apart = apart;
             server.iter().for_each(|server| server.step(ProfileStep::End(0)));
             let profiles = server.map(ProfiledStack::take).unwrap_or_default();
             trial_sum.profile = profiles.into_iter().next().map(|(_, profile)| profile);
@@ -340,7 +372,7 @@ impl LoadInProgress<'_> {
             let completed = close(session, &mut trial_sum);
             self.write(&trial_sum, completed, run, &mut block, recorder)?;
             self.inspect(&warm, &trial_sum, &observed);
-            self.inspect_network(&trial_sum, before.as_ref(), run.machine.connection_tracking);
+            self.inspect_network(&trial_sum, &before, run.machine.connection_tracking);
             seen = Some(observed);
         }
         if self.stopped() {
@@ -369,29 +401,41 @@ impl LoadInProgress<'_> {
         Ok(seen)
     }
 
-    /// Loads the target for one slice and adds it to `trial_sum`.
+    /// Reads the counters of the machines of the clients.
+    fn look(&self) -> Result<Looks, ConductError> {
+        let here = |looks: &mut Looks| {
+            if self.site.clients.is_empty() {
+                looks.throttled = stage::throttled();
+                looks.stack_cpu = self.profiled.as_ref().map(|(_, server)| server.cpu());
+                looks.readings.push((Identity::default(), self.meter.read()));
+            }
+        };
+        Ok(Looks::take(&self.site.machines(), |_| Look::default(), here)?)
+    }
+
+    /// Loads the target for one slice and adds it to `trial_sum`; also returns how far apart several
+    /// clients began.
     fn slice(
         &self,
-        session: &mut Session,
+        session: &mut ClientSession,
         trial_sum: &mut TrialSum,
         slice: &Slice,
-    ) -> Result<Observation, ConductError> {
-        let throttled = stage::throttled();
-        let now = || [(Identity::default(), self.meter.read())];
-        let cpu = || self.profiled.as_ref().map(|(_, server)| server.cpu());
-        let (before, cpu_before) = (now(), cpu());
+    ) -> Result<(Observation, Option<Nanos>), ConductError> {
+        let before = self.look()?;
         let started = base::timestamp_now();
-        let seen = session.run(slice)?;
+        let (seen, apart) = session.run(slice)?;
+        let after = self.look()?;
         // Processes that ended took theirs with them.
         let rise = |(a, b): (Nanos, Nanos)| Some(Nanos(b.0.checked_sub(a.0)?));
+        let throttled = before.throttled.zip(after.throttled);
         let cost = Cost {
-            stack_cpu: cpu_before.zip(cpu()).and_then(rise),
-            activity: activity(&before, &now()),
+            stack_cpu: before.stack_cpu.zip(after.stack_cpu).and_then(rise),
+            activity: activity(&before.readings, &after.readings),
             peak_memory_bytes: None,
-            throttled: throttled.zip(stage::throttled()).map(|(a, b)| b.saturating_sub(a)),
+            throttled: throttled.map(|(a, b)| b.saturating_sub(a)),
         };
         trial_sum.add(&seen, cost, 0, started, slice);
-        Ok(seen)
+        Ok((seen, apart))
     }
 
     /// Records a trial with the server-side count of its requests, once that has reached
@@ -464,13 +508,18 @@ impl LoadInProgress<'_> {
     fn inspect_network(
         &mut self,
         trial_sum: &TrialSum,
-        before: Option<&host::Snapshot>,
-        tracked: Option<bool>,
+        before: &Looks,
+        tracked_here: Option<bool>,
     ) {
         if !matches!(self.plan.target.endpoint(), Endpoint::Tcp { .. }) {
             return;
         }
-        if tracked == Some(true) {
+        let there = self.site.clients.iter();
+        let tracked: Vec<Option<bool>> = match self.site.clients.is_empty() {
+            true => vec![tracked_here],
+            false => there.map(|client| client.facts().machine.connection_tracking).collect(),
+        };
+        if tracked.contains(&Some(true)) {
             self.find(Severity::Warning, Fact::Tracked);
         }
         let first = self.inspector.findings.len();
@@ -483,13 +532,17 @@ impl LoadInProgress<'_> {
         if trial_sum.slices.iter().any(|slice| slice.cost.activity.counters.is_none()) {
             self.find(Severity::Note, Fact::Unchecked { what: UncheckedInput::TcpCounters });
         }
-        let waiting = |snapshot: &host::Snapshot| snapshot.time_wait_sockets;
-        let after = host::Snapshot::take().ok();
-        let both = after.as_ref().and_then(waiting).zip(before.and_then(waiting));
-        let more = both.map_or(0, |(now, then)| now.saturating_sub(then));
-        if self.plan.load.new_connection && more >= TIME_WAIT_MIN {
-            let ports = host::ephemeral_ports()
-                .map(|(first, last)| u32::from(last).saturating_sub(u32::from(first)) + 1);
+        // Everything has been measured: a connection that is lost now takes nothing away.
+        let Ok(after) = self.look() else { return };
+        let waiting = |(_, reading): &(_, Reading)| reading.counters.as_ref()?.time_wait_sockets;
+        let both = after.readings.iter().map(waiting).zip(before.readings.iter().map(waiting));
+        let more = both.filter_map(|(now, then)| Some(now?.saturating_sub(then?))).max();
+        if let Some(more) =
+            more.filter(|more| self.plan.load.new_connection && *more >= TIME_WAIT_MIN)
+        {
+            let here = host::ephemeral_ports().filter(|_| self.site.clients.is_empty());
+            let ports =
+                here.map(|(first, last)| u32::from(last).saturating_sub(u32::from(first)) + 1);
             self.find(Severity::Warning, Fact::TimeWaitSockets { more, ports });
         }
     }
@@ -518,7 +571,7 @@ fn profiled(endpoint: &Endpoint, client: &CpuSet) -> Result<(Profiler, ProfiledS
 }
 
 /// Closes the connections; returns the number of requests completed on them.
-fn close(session: Session, trial_sum: &mut TrialSum) -> u64 {
+fn close(session: ClientSession, trial_sum: &mut TrialSum) -> u64 {
     let before = session.life();
     let after = session.close();
     trial_sum.retract_between(&before, &after);
@@ -556,17 +609,19 @@ fn blank_block(started: Timestamp) -> Block {
 }
 
 /// The run before anything except probes has been sent.
-fn blank(plan: &LoadPlan, options: &LoadOptions, engine: EngineKind) -> Run {
+fn blank(plan: &LoadPlan, options: &LoadOptions, engine: Option<EngineKind>) -> Run {
     let target = base::redact(&plan.target.to_string());
-    let engine = match engine {
+    let engine = engine.map(|engine| match engine {
         EngineKind::Epoll => record::Engine::Epoll,
         EngineKind::IoUring => record::Engine::IoUring,
-    };
+    });
     let started = base::timestamp_now();
     let part = Part {
         name: "load".to_owned(),
-        layout: record::Layout { client: options.cpus.clone(), ..record::Layout::default() },
-        load: record::Load { engines: vec![engine], ..analyse::shared_load(&plan.load) },
+        load: record::Load {
+            engines: engine.into_iter().collect(),
+            ..analyse::shared_load(&plan.load)
+        },
         variants: vec![Variant {
             name: target.clone(),
             target: target.clone(),

@@ -2,6 +2,7 @@
 //!
 //! A machine is known by its boot, not by its name: the CPUs of two agents may be the same ones.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{CpuSet, Nanos};
@@ -23,8 +24,9 @@ impl Machines {
     }
 
     /// The machine of this name.
-    fn find(&self, name: &str) -> Option<&Arc<Machine>> {
-        self.0.iter().find(|machine| machine.name() == name)
+    fn named(&self, name: &str) -> Result<Arc<Machine>, String> {
+        let machine = self.0.iter().find(|machine| machine.name() == name);
+        machine.map(Arc::clone).ok_or_else(|| format!("there is no connection to {name}"))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Machine>> {
@@ -74,12 +76,9 @@ impl Site {
         near: &NearMachine,
         machines: &Machines,
     ) -> Result<Site, String> {
-        let find = |name: &String| {
-            let machine = machines.find(name).map(Arc::clone);
-            machine.ok_or_else(|| format!("there is no connection to {name}"))
-        };
-        let stack = variant.on.as_ref().map(find).transpose()?;
-        let clients = part.from.iter().map(find).collect::<Result<Vec<_>, String>>()?;
+        let stack = variant.on.as_deref().map(|name| machines.named(name)).transpose()?;
+        let clients =
+            part.from.iter().map(|name| machines.named(name)).collect::<Result<Vec<_>, _>>()?;
         let stack_at = place(stack.as_ref(), near);
         let clients_at: Vec<(&Identity, &CpuSet)> = match clients.is_empty() {
             true => vec![place(None, near)],
@@ -111,6 +110,29 @@ impl Site {
             beside_cpus: divided.client,
             client_cpus,
             host,
+        })
+    }
+
+    /// The site of a load on a server that is already running, somewhere: from these machines,
+    /// whose CPUs are not pinned, or from these CPUs of this one.
+    pub(crate) fn of_clients(
+        from: &[String],
+        cpus: &CpuSet,
+        machines: &Machines,
+    ) -> Result<Site, String> {
+        let clients =
+            from.iter().map(|name| machines.named(name)).collect::<Result<Vec<_>, _>>()?;
+        let client_cpus = match clients.len() {
+            0 => vec![cpus.clone()],
+            count => vec![CpuSet::default(); count],
+        };
+        Ok(Site {
+            stack: None,
+            clients,
+            stack_cpus: CpuSet::default(),
+            beside_cpus: CpuSet::default(),
+            client_cpus,
+            host: LOOPBACK.to_owned(),
         })
     }
 
@@ -299,24 +321,43 @@ impl Snapshots {
     }
 }
 
-/// Prepares every machine for the run's stacks and the Python packages of its plan; returns the
-/// folders of programs of each machine, by its name.
+/// What a machine has for the stacks of a run.
+#[derive(Debug)]
+pub(crate) struct PreparedMachine {
+    pub(crate) name: String,
+    /// The folder of the plan's Python programs.
+    pub(crate) programs: Option<PathBuf>,
+    /// The folder of `$FILES`.
+    pub(crate) files: Option<PathBuf>,
+}
+
+/// Prepares every machine for the run's stacks, with the Python packages and files of its plan.
 pub(crate) fn prepare(
     machines: &Machines,
     run: &base::RunId,
     plan: &spec::Plan,
-) -> Result<Vec<(String, std::path::PathBuf)>, ConductError> {
-    let mut folders = Vec::new();
-    let hosts: Vec<&String> =
-        plan.parts.iter().flat_map(|part| &part.variants).filter_map(|v| v.on.as_ref()).collect();
-    for machine in machines.iter().filter(|m| hosts.iter().any(|host| *host == m.name())) {
-        machine.begin(run)?;
-        if !plan.python.is_empty() {
-            let folder = machine.python(&plan.python, plan.interpreter.as_deref())?;
-            folders.push((machine.name().to_owned(), folder));
+) -> Result<Vec<PreparedMachine>, ConductError> {
+    let mut prepared = Vec::new();
+    for machine in machines.iter() {
+        let variants = plan.parts.iter().flat_map(|part| &part.variants);
+        let here: Vec<&Variant> =
+            variants.filter(|variant| variant.on.as_deref() == Some(machine.name())).collect();
+        if here.is_empty() {
+            continue;
         }
+        machine.begin(run)?;
+        let programs = match plan.python.is_empty() {
+            true => None,
+            false => Some(machine.python(&plan.python, plan.interpreter.as_deref())?),
+        };
+        let files = plan.files.as_ref().filter(|_| here.iter().any(|v| v.uses_files()));
+        let files = files.map(|folder| -> Result<PathBuf, ConductError> {
+            Ok(machine.copy(stage::ExperimentFile::all_in(folder)?)?)
+        });
+        let files = files.transpose()?;
+        prepared.push(PreparedMachine { name: machine.name().to_owned(), programs, files });
     }
-    Ok(folders)
+    Ok(prepared)
 }
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ fn parts(
         cpus: online.clone(),
     };
     let machines = &options.machines;
-    let far_programs = prepare(machines, &run.id, plan)?;
+    let prepared = prepare(machines, &run.id, plan)?;
     let canaries = Canaries::calibrate(&near, machines);
     let meter = host::Meter::open();
     let profilers = Profilers::start(plan, &near, machines);
@@ -144,7 +144,7 @@ fn parts(
             part: part.clone(),
             near: &near,
             machines,
-            far_programs: &far_programs,
+            prepared: &prepared,
             files: plan.files.clone(),
             keep_files: options.keep_files.as_deref().map(|folder| folder.join(&part.name)),
             path_prepend: options.path_prepend.clone(),

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use base::{Nanos, Seed, Timestamp};
 use drive::{LearnedResponse, LiveCounts, Observation, Slice};
-use far::{Look, MachineReading};
-use host::{Identity, Meter, Reading};
+use far::Look;
+use host::{Identity, Meter};
 use ledger::{Counts, Ledger};
 use profile::ProfileStep;
 use record::{Disruption, Life, Offer, Trial};
@@ -17,8 +17,9 @@ use stage::{Draws, Stage, StartOptions, server_count};
 
 use crate::acting::{Actor, attribute};
 use crate::error::StartError;
+use crate::looks::Looks;
 use crate::machine_activity::activity;
-use crate::machines::{Machines, NearMachine, Site};
+use crate::machines::{Machines, NearMachine, PreparedMachine, Site};
 use crate::profilers::{Profilers, SampledStack};
 use crate::reflect;
 use crate::server_count::{Counter, FinalCount};
@@ -38,8 +39,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) part: spec::Part,
     pub(crate) near: &'a NearMachine,
     pub(crate) machines: &'a Machines,
-    /// Folders of programs on other machines, by their names.
-    pub(crate) far_programs: &'a [(String, PathBuf)],
+    /// What other machines have for the stacks.
+    pub(crate) prepared: &'a [PreparedMachine],
     pub(crate) files: Option<PathBuf>,
     /// Folder for copies of the files of this part's stacks.
     pub(crate) keep_files: Option<PathBuf>,
@@ -135,7 +136,7 @@ impl RunningVariant {
                 client_cpus: site.beside_cpus.clone(),
                 draws,
                 host: site.host.clone(),
-                files: around.files.clone(),
+                files: around.files(&site),
                 keep_files: around.keep_files.as_deref().map(|f| f.join(file_name(&variant.name))),
                 path_prepend: around.programs(&site),
                 working_dir: variant.stack.working_dir.clone(),
@@ -175,13 +176,9 @@ impl RunningVariant {
         let mut session = open(encoded.as_ref().unwrap_or(&variant.load))?;
         let mut warm = TrialSum::new(Offer::WarmUp, None, around.step);
         let (started, probing) = (base::timestamp_now(), Instant::now());
-        let learned = match variant.load.exchange {
-            spec::Exchange::Http(_) | spec::Exchange::Oneshot => {
-                Some(session.learn().map_err(|error| stack.unreached(error))?)
-            }
-            spec::Exchange::Echo { .. }
-            | spec::Exchange::Bulk { .. }
-            | spec::Exchange::Lines(_) => None,
+        let learned = match variant.load.exchange.is_learned() {
+            true => Some(session.learn().map_err(|error| stack.unreached(error))?),
+            false => None,
         };
         let live = Arc::new(LiveCounts::default());
         if let Some(session) = session.near().filter(|_| !variant.actions.is_empty()) {
@@ -346,30 +343,23 @@ impl RunningVariant {
         };
         let look = |machine: &Arc<far::Machine>| {
             let stack = of_stack(machine);
-            machine.look(Look { stack, memory: memory && stack.is_some() })
+            Look { stack, memory: memory && stack.is_some() }
         };
-        let machines = self.site.machines();
-        let waiting: Vec<far::PendingReading> =
-            machines.iter().map(|machine| look(machine)).collect();
-        let mut looks = Looks::default();
-        if self.site.is_near_used() {
-            looks.throttled = stage::throttled();
-            looks.readings.push((self.near.clone(), meter.read()));
-        }
-        if let (Some(stack), false) = (self.stack.near(), self.is_external) {
-            looks.stack_cpu = stack.cpu().ok();
-            if memory {
-                looks.peak_memory_bytes = stack.usage().ok().map(|usage| usage.peak_memory_bytes);
+        let near = |looks: &mut Looks| {
+            if self.site.is_near_used() {
+                looks.throttled = stage::throttled();
+                looks.readings.push((self.near.clone(), meter.read()));
             }
-        }
-        if self.is_external {
-            looks.stack_cpu = self.profiled.as_ref().and_then(SampledStack::cpu);
-        }
-        for (machine, waiting) in machines.into_iter().zip(waiting) {
-            let looked = waiting.looked()?;
-            looks.readings.push((machine.facts().identity.clone(), looked.reading.clone()));
-            looks.add(looked);
-        }
+            if let (Some(stack), false) = (self.stack.near(), self.is_external) {
+                let usage = || stack.usage().ok().map(|usage| usage.peak_memory_bytes);
+                looks.stack_cpu = stack.cpu().ok();
+                looks.peak_memory_bytes = memory.then(usage).flatten();
+            }
+            if self.is_external {
+                looks.stack_cpu = self.profiled.as_ref().and_then(SampledStack::cpu);
+            }
+        };
+        let mut looks = Looks::take(&self.site.machines(), look, near)?;
         self.died = looks.died.take();
         Ok(looks)
     }
@@ -504,10 +494,21 @@ impl Setting<'_> {
         match &site.stack {
             None => self.path_prepend.clone(),
             Some(machine) => {
-                let here = self.far_programs.iter().filter(|(name, _)| name == machine.name());
-                here.map(|(_, folder)| folder.clone()).collect()
+                self.prepared(machine).and_then(|it| it.programs.clone()).into_iter().collect()
             }
         }
+    }
+
+    /// The folder of `$FILES` at a site.
+    fn files(&self, site: &Site) -> Option<PathBuf> {
+        match &site.stack {
+            None => self.files.clone(),
+            Some(machine) => self.prepared(machine)?.files.clone(),
+        }
+    }
+
+    fn prepared(&self, machine: &far::Machine) -> Option<&PreparedMachine> {
+        self.prepared.iter().find(|prepared| prepared.name == machine.name())
     }
 }
 
@@ -529,29 +530,6 @@ struct LoadedSlice {
     disruption: Option<Disruption>,
     /// What the server's side has counted of it.
     arrivals: Option<server_count::Count>,
-}
-
-/// Readings around a slice.
-#[derive(Default)]
-struct Looks {
-    readings: Vec<(Identity, Reading)>,
-    throttled: Option<u64>,
-    stack_cpu: Option<Nanos>,
-    peak_memory_bytes: Option<u64>,
-    died: Option<String>,
-}
-
-impl Looks {
-    /// Adds those of another machine.
-    fn add(&mut self, looked: MachineReading) {
-        self.throttled = match (self.throttled, looked.throttled) {
-            (Some(a), Some(b)) => Some(a + b),
-            (a, b) => a.or(b),
-        };
-        self.stack_cpu = self.stack_cpu.or(looked.stack_cpu);
-        self.peak_memory_bytes = self.peak_memory_bytes.or(looked.peak_memory_bytes);
-        self.died = self.died.take().or(looked.died);
-    }
 }
 
 /// The stack with additional environment variables, and with the folder of our WSGI counter.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{Nanos, Seed};
-use drive::{LearnedResponse, Life, Observation, Slice};
+use drive::{EngineKind, LearnedResponse, Life, Observation, Slice};
 use spec::{Load, ServedBy, Target};
 use stage::server_count::{self, Count};
 use stage::{LiveStack, Stage, StartOptions, StopReport};
@@ -36,6 +36,7 @@ impl Stack {
             draws: options.draws,
             host: options.host,
             path_prepend: options.path_prepend,
+            files: options.files,
             seed: options.seed,
         };
         Ok(Stack::Far(far::Stack::start(machine, stack, options)?))
@@ -186,6 +187,22 @@ impl ClientSession {
         match self {
             ClientSession::Near(session) => Some(session),
             ClientSession::Far(_) => None,
+        }
+    }
+
+    /// The I/O backend, of the first of several clients.
+    pub(crate) fn engine(&self) -> Option<EngineKind> {
+        match self {
+            ClientSession::Near(session) => Some(session.engine()),
+            ClientSession::Far(clients) => clients.engine(),
+        }
+    }
+
+    /// Whether deviations may be learned from. Of a client on another machine that is not known.
+    pub(crate) fn is_learning(&self) -> bool {
+        match self {
+            ClientSession::Near(session) => session.is_learning(),
+            ClientSession::Far(_) => true,
         }
     }
 

@@ -7,6 +7,7 @@ use base::{CpuSet, Nanos, RunId, monotonic_now};
 use drive::{RoundTrip, StopFlag};
 use host::Way;
 use profile::ProfilerOptions;
+use stage::ExperimentFile;
 
 use crate::clock::Offset;
 use crate::error::{AgentError, FarError};
@@ -155,6 +156,14 @@ impl Machine {
     /// If there is no place for it.
     pub fn begin(&self, run: &RunId) -> Result<(), FarError> {
         answered!(self, Ask::Begin(run.clone()), Answer::Done => ())
+    }
+
+    /// Copies the files of an experiment into the folder of its run; returns the folder of `$FILES`.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn copy(&self, files: Vec<ExperimentFile>) -> Result<PathBuf, FarError> {
+        answered!(self, Ask::Files(files), Answer::Folder(folder) => folder)
     }
 
     /// Creates an environment with these Python packages; returns the folder of its programs.

@@ -7,8 +7,8 @@ use profile::{ProfileStep, ProfilerOptions};
 use record::Profile;
 use serde::{Deserialize, Serialize};
 use spec::{Load, ServedBy};
-use stage::StopReport;
 use stage::server_count::Count;
+use stage::{ExperimentFile, StopReport};
 
 use crate::error::AgentError;
 
@@ -48,6 +48,7 @@ pub(crate) enum Ask {
     Canary(CpuSet),
     Way { server: String },
     Begin(RunId),
+    Files(Vec<ExperimentFile>),
     Python { requirements: Vec<String>, interpreter: Option<String> },
     Hook { option: String, command: String },
     Start { stack: Box<spec::Stack>, options: StackOptions },
@@ -140,6 +141,8 @@ pub struct StackOptions {
     pub host: String,
     /// Folders on that machine to prepend to `PATH`.
     pub path_prepend: Vec<std::path::PathBuf>,
+    /// The folder of `$FILES` on that machine.
+    pub files: Option<std::path::PathBuf>,
     /// Determines ports and the names of folders.
     pub seed: Seed,
 }

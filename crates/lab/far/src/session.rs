@@ -42,9 +42,9 @@ pub struct CombinedSlice {
 }
 
 /// The `index`-th of `parts` shares of a number, the first ones larger.
-fn share(number: u32, index: usize, parts: usize) -> u32 {
-    let (index, parts) = (index as u32, parts.max(1) as u32);
-    number / parts + u32::from(index < number % parts)
+fn share(number: u64, index: usize, parts: usize) -> u64 {
+    let (index, parts) = (index as u64, parts.max(1) as u64);
+    number / parts + u64::from(index < number % parts)
 }
 
 impl Clients {
@@ -61,11 +61,12 @@ impl Clients {
         step: Nanos,
     ) -> Result<Clients, FarError> {
         let (count, streams) = (on.len(), load.streams.max(1));
+        let connections = |all: u32, index: usize| -> u32 {
+            share(u64::from(all / streams), index, count) as u32 * streams
+        };
         let part = |index: usize| Load {
-            connections: share(load.connections / streams, index, count) * streams,
-            connections_max: load
-                .connections_max
-                .map(|most| share(most / streams, index, count) * streams),
+            connections: connections(load.connections, index),
+            connections_max: load.connections_max.map(|most| connections(most, index)),
             ..load.clone()
         };
         let loads: Vec<Load> = (0..count).map(part).collect();
@@ -147,23 +148,28 @@ impl Clients {
         agreed.ok_or_else(|| drive::DriveError::Unfit("there is no client".to_owned()).into())
     }
 
-    /// Loads the target for one slice from all machines at once.
+    /// Loads the target for one slice from all machines at once. Of a number of requests each has its
+    /// share.
     ///
     /// # Errors
     /// Those of [`drive::Session::run`].
     pub fn run(&mut self, slice: &Slice) -> Result<CombinedSlice, FarError> {
         let begin = (self.all.len() > 1).then(|| monotonic_now() + self.lead);
-        let ask = |client: &Client| {
+        let ask = |(index, client): (usize, &Client)| {
+            let requests = slice.requests.map(|all| share(all, index, self.all.len()));
             let begin = begin.map(|at| client.machine.offset().there(at));
-            let ask = Ask::Run { session: client.id, slice: *slice, begin };
-            (client.machine.link.ask(ask), begin)
+            let slice = Slice { requests, ..*slice };
+            let ask = Ask::Run { session: client.id, slice, begin };
+            (requests != Some(0)).then(|| (client.machine.link.ask(ask), begin))
         };
-        let asked: Vec<(PendingAnswer, Option<Nanos>)> = self.all.iter().map(ask).collect();
+        let asked: Vec<Option<(PendingAnswer, Option<Nanos>)>> =
+            self.all.iter().enumerate().map(ask).collect();
         let mut sum: Option<Observation> = None;
         let mut late = Vec::with_capacity(asked.len());
         let mut failure = None;
         // Every client is waited for, also after an error of one: its slice must be over.
-        for (client, (pending, agreed)) in self.all.iter_mut().zip(asked) {
+        for (client, asked) in self.all.iter_mut().zip(asked) {
+            let Some((pending, agreed)) = asked else { continue };
             match pending.answer() {
                 Ok(Answer::Ran { seen, begun, life }) => {
                     client.life = life;
@@ -244,8 +250,8 @@ mod tests {
     #[test]
     fn shares_add_up() {
         for (number, parts) in [(10, 3), (100, 100), (7, 7), (1, 1), (64, 5)] {
-            let shares: Vec<u32> = (0..parts).map(|i| share(number, i, parts)).collect();
-            assert_eq!(shares.iter().sum::<u32>(), number, "{shares:?}");
+            let shares: Vec<u64> = (0..parts).map(|i| share(number, i, parts)).collect();
+            assert_eq!(shares.iter().sum::<u64>(), number, "{shares:?}");
             assert!(shares.iter().all(|share| *share >= 1));
         }
     }

@@ -1,9 +1,19 @@
 //! Which parts can run on several machines; the others are refused with a sentence.
 
-use crate::load::Exchange;
+use crate::error::SpecError;
+use crate::load::{Exchange, Load};
 use crate::plan::{Layout, Part, ReadyCheck, ServedBy, Stack, Variant};
 use crate::target::{Endpoint, Target};
 use crate::variables;
+
+/// Checks a load from these machines.
+///
+/// # Errors
+/// If a machine is named twice, or has no connection.
+pub fn check_clients(from: &[String], load: &Load) -> Result<(), SpecError> {
+    let checked = check_names(from).and_then(|()| check_shares(from, load));
+    checked.map_err(|refusal| SpecError::new(refusal.message).help(refusal.help))
+}
 
 /// Why a part cannot run on its machines, and what to do.
 pub(crate) struct PlacementRefusal {
@@ -11,40 +21,56 @@ pub(crate) struct PlacementRefusal {
     pub(crate) help: &'static str,
 }
 
+/// Checks that a variant of a part can run on the part's machines.
+///
+/// # Errors
+/// What it needs of this machine.
+pub fn check_placement(part: &Part, variant: &Variant) -> Result<(), SpecError> {
+    let checked = check_variant(part, variant);
+    checked.map_err(|refusal| SpecError::new(refusal.message).help(refusal.help))
+}
+
 /// Checks a part whose stacks or clients are on other machines.
 pub(crate) fn check(part: &Part) -> Result<(), PlacementRefusal> {
-    if part.machines().is_empty() {
-        return Ok(());
-    }
-    if part.layout == Layout::Same && part.variants.iter().any(|v| v.is_apart(&part.from)) {
-        let help = "choose the layout split or free";
-        return refuse("client and servers on different machines cannot share a CPU", help);
-    }
-    if let Some(twice) =
-        part.from.iter().enumerate().find(|(i, host)| part.from[..*i].contains(host))
-    {
-        return refuse(format!("the client {} is named twice", twice.1), "name each client once");
-    }
-    part.variants.iter().try_for_each(|variant| check_variant(variant, &part.from))
+    part.variants.iter().try_for_each(|variant| check_variant(part, variant))
 }
 
 fn refuse(message: impl Into<String>, help: &'static str) -> Result<(), PlacementRefusal> {
     Err(PlacementRefusal { message: message.into(), help })
 }
 
-fn check_variant(variant: &Variant, from: &[String]) -> Result<(), PlacementRefusal> {
-    let name = &variant.name;
-    if from.len() > variant.load.connections as usize {
-        let message = format!(
-            "{} connections are too few for {} clients",
-            variant.load.connections,
-            from.len()
-        );
-        return refuse(
-            message,
-            "each client needs at least one connection: use more, or fewer clients",
-        );
+fn check_names(from: &[String]) -> Result<(), PlacementRefusal> {
+    match from.iter().enumerate().find(|(i, host)| from[..*i].contains(host)) {
+        Some((_, twice)) => {
+            refuse(format!("the client {twice} is named twice"), "name each client once")
+        }
+        None => Ok(()),
     }
+}
+
+/// Each client needs a connection.
+fn check_shares(from: &[String], load: &Load) -> Result<(), PlacementRefusal> {
+    let connections = load.connections / load.streams.max(1);
+    if from.len() <= connections as usize {
+        return Ok(());
+    }
+    refuse(
+        format!("{connections} connections are too few for {} clients", from.len()),
+        "each client needs at least one connection: use more, or fewer clients",
+    )
+}
+
+fn check_variant(part: &Part, variant: &Variant) -> Result<(), PlacementRefusal> {
+    let (name, from) = (&variant.name, part.from.as_slice());
+    if variant.on.is_none() && from.is_empty() {
+        return Ok(());
+    }
+    if part.layout == Layout::Same && variant.is_apart(from) {
+        let help = "choose the layout split or free";
+        return refuse("client and servers on different machines cannot share a CPU", help);
+    }
+    check_names(from)?;
+    check_shares(from, &variant.load)?;
     if from.len() > 1 && matches!(variant.load.exchange, Exchange::Lines(_)) {
         return refuse(
             format!("'{name}': several clients would send lines of the same series"),
@@ -78,12 +104,6 @@ fn check_far_stack(variant: &Variant, host: &str) -> Result<(), PlacementRefusal
         return refuse(
             format!("'{name}' needs a container engine, which works only on this machine"),
             "start tachograph on that machine",
-        );
-    }
-    if uses_files(variant) {
-        return refuse(
-            format!("'{name}' uses $FILES, a folder of this machine that {host} does not have"),
-            "write the files into the stack's own folder with files, or name a path on that machine",
         );
     }
     Ok(())
@@ -122,29 +142,31 @@ pub(crate) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host == "::1" || host.starts_with("127.")
 }
 
-/// Whether any text of a variant names `$FILES`.
-fn uses_files(variant: &Variant) -> bool {
-    let Stack { files, processes, .. } = &variant.stack;
-    let mut texts: Vec<&str> = vec![&variant.target];
-    texts.extend(files.iter().map(|file| file.text.as_str()));
-    for process in processes {
-        texts.push(&process.command);
-        texts.extend(process.env.values().map(String::as_str));
-        texts.extend(process.ready.iter().map(|ready| match ready {
-            ReadyCheck::Port(text)
-            | ReadyCheck::Socket(text)
-            | ReadyCheck::Http(text)
-            | ReadyCheck::File(text)
-            | ReadyCheck::Adopted(text) => text.as_str(),
+impl Variant {
+    /// Whether any text of it names `$FILES`.
+    pub fn uses_files(&self) -> bool {
+        let Stack { files, processes, .. } = &self.stack;
+        let mut texts: Vec<&str> = vec![&self.target];
+        texts.extend(files.iter().map(|file| file.text.as_str()));
+        for process in processes {
+            texts.push(&process.command);
+            texts.extend(process.env.values().map(String::as_str));
+            texts.extend(process.ready.iter().map(|ready| match ready {
+                ReadyCheck::Port(text)
+                | ReadyCheck::Socket(text)
+                | ReadyCheck::Http(text)
+                | ReadyCheck::File(text)
+                | ReadyCheck::Adopted(text) => text.as_str(),
+            }));
+        }
+        texts.extend(self.served_by.as_ref().and_then(|by| match by {
+            ServedBy::LogLines { path, .. }
+            | ServedBy::FileSize(path)
+            | ServedBy::CounterFile { path, .. } => Some(path.as_str()),
+            _ => None,
         }));
+        texts.iter().any(|text| variables::names(text, "FILES"))
     }
-    texts.extend(variant.served_by.as_ref().and_then(|by| match by {
-        ServedBy::LogLines { path, .. }
-        | ServedBy::FileSize(path)
-        | ServedBy::CounterFile { path, .. } => Some(path.as_str()),
-        _ => None,
-    }));
-    texts.iter().any(|text| variables::names(text, "FILES"))
 }
 
 #[cfg(test)]
@@ -176,6 +198,16 @@ mod tests {
     }
 
     #[test]
+    fn a_variant_that_names_its_files_is_known() {
+        let uses = |rest: &str| {
+            parse_plan(&experiment("", rest), "x.toml").unwrap().parts[0].variants[1].uses_files()
+        };
+        assert!(!uses("process = { command = \"server $FILESYSTEM\" }\n"));
+        assert!(uses("process = { command = \"server --chdir ${FILES}/apps\" }\n"));
+        assert!(uses("served_by = { counter_file = \"$FILES/tally\" }\n"));
+    }
+
+    #[test]
     fn what_needs_this_machine_is_refused_elsewhere() {
         let on = "on = \"server\"";
         for (keys, rest, message) in [
@@ -186,7 +218,6 @@ mod tests {
                 "cannot be reached from another machine",
             ),
             (on, "target = \"http://unix:$SOCKET:/\"\n", "a Unix socket cannot be reached"),
-            (on, "process = { command = \"server $FILES/x\" }\n", "uses $FILES"),
             (
                 on,
                 "process = { command = \"s\", cpus = \"client\" }\n",

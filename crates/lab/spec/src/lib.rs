@@ -29,6 +29,7 @@ pub use capacity_aim::{CapacityAim, LatencyLimit};
 pub use compare::{CompareArgs, compare_plan, replay_server};
 pub use error::{SpecError, TextPosition};
 pub use fail_if::{FailIf, Interval, METRICS, RatioTest, Test, Truth, VariantMetric};
+pub use far::{check_clients, check_placement};
 pub use file::{SourceFile, includes, join_files, parse_plan, parse_plan_files};
 pub use load::{
     Arrivals, EngineChoice, Exchange, HttpVersion, Lines, Load, Mode, OPEN_CONNECTIONS_MAX,

@@ -135,6 +135,13 @@ pub enum Exchange {
     Lines(Lines),
 }
 
+impl Exchange {
+    /// Whether the first responses show what the others must be.
+    pub fn is_learned(&self) -> bool {
+        matches!(self, Exchange::Http(_) | Exchange::Oneshot)
+    }
+}
+
 /// Messages of Graphite lines: `PREFIX.NUMBER VALUE TIME`, all of the same length.
 ///
 /// They go through all series at one time, then through all of them one interval later. The times

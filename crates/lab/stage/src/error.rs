@@ -82,6 +82,16 @@ pub enum StageError {
         "the stack's file '{0}' must be in the stack's own folder: use a relative path without '..'"
     )]
     BadFile(String),
+    /// The folder of `$FILES` cannot be copied to another machine.
+    #[error(
+        "what is in {}, the folder of $FILES, is too much to copy to another machine: at most 1,000 \
+         files with 8 MiB; move the experiment into a folder of its own",
+        folder.display()
+    )]
+    TooMuchToCopy {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A readiness check is malformed.
     #[error("'{process}': its readiness check cannot be used: {why}")]
     BadCheck {

@@ -7,6 +7,7 @@ use base::RunId;
 
 use crate::accounting::Accounting;
 use crate::error::StageError;
+use crate::experiment_files::{self, ExperimentFile};
 use crate::run_folder::{RunFolder, temp_root};
 use crate::stack::LiveStack;
 use crate::start_options::StartOptions;
@@ -63,6 +64,17 @@ impl Stage {
         options: StartOptions,
     ) -> Result<LiveStack, StageError> {
         starting::start(&self.run, stack, options)
+    }
+
+    /// Writes the files of an experiment of another machine; returns the folder of `$FILES`, which is
+    /// removed with the run's.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn write_files(&self, files: &[ExperimentFile]) -> Result<PathBuf, StageError> {
+        let folder = self.dir().join("files");
+        experiment_files::write(files, &folder)?;
+        Ok(folder)
     }
 
     /// The run's folder.

@@ -171,7 +171,7 @@ fn plan(flags: &DiffFlags, commits: &Commits, worktrees: &Worktrees<'_>) -> Resu
         margin: comparison.schedule.margin.or(by_default.then_some(MARGIN)),
         working_dirs: folders.to_vec(),
         deciding_secondaries: if by_default { METRICS.len() as u32 - 1 } else { 0 },
-        ..comparison.args()?
+        ..flags.clients.place(comparison.args()?)
     })?;
     let Commits { base, head, .. } = commits;
     let dirty = if head.dirty { " with uncommitted changes" } else { "" };

@@ -1,4 +1,4 @@
-//! Connecting to the machines of a plan.
+//! Connecting to other machines.
 
 use std::sync::Arc;
 
@@ -11,23 +11,10 @@ use crate::failure::Failure;
 use crate::flags::VERSION;
 use crate::output;
 
-/// Runs the agent on every machine that a plan names, all at once, and claims their CPUs.
-///
-/// `command` is shown to other measurements there. If `may_wait`, waits until they have ended.
-pub(crate) fn machines(
-    plan: &Plan,
-    stop: &StopFlag,
-    command: &str,
-    may_wait: bool,
-) -> Result<Machines, Failure> {
-    let mut names: Vec<&str> = Vec::new();
-    for name in plan.parts.iter().flat_map(|part| part.machines()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+/// Runs the agent on every one of these machines, all at once. Each is named once.
+pub(crate) fn connected(names: &[&str], stop: &StopFlag) -> Result<Vec<Arc<Machine>>, Failure> {
     if names.is_empty() {
-        return Ok(Machines::default());
+        return Ok(Vec::new());
     }
     let options = far::reach::Options {
         stop: Arc::clone(stop),
@@ -44,8 +31,25 @@ pub(crate) fn machines(
             })
             .collect()
     });
-    let machines: Vec<Arc<Machine>> =
-        connected.into_iter().map(|machine| machine.map(Arc::new)).collect::<Result<_, _>>()?;
+    connected.into_iter().map(|machine| machine.map(Arc::new)).collect()
+}
+
+/// Runs the agent on every machine that a plan names, and claims their CPUs.
+///
+/// `command` is shown to other measurements there. If `may_wait`, waits until they have ended.
+pub(crate) fn claimed(
+    plan: &Plan,
+    stop: &StopFlag,
+    command: &str,
+    may_wait: bool,
+) -> Result<Machines, Failure> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in plan.parts.iter().flat_map(|part| part.machines()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let machines = connected(&names, stop)?;
     claim(&machines, command, may_wait)?;
     Ok(Machines::new(machines))
 }

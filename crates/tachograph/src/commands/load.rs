@@ -5,11 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::{Seed, format_count, format_rate};
-use conduct::{Event, LiveCounts, LoadOptions, LoadResult, Recording, StackActivity, Watcher};
+use conduct::{
+    Event, LiveCounts, LoadOptions, LoadResult, Machines, Recording, StackActivity, Watcher,
+};
 use indicatif::style::ProgressTracker;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use report::LoadReport;
 
+use super::far::connected;
 use super::hooks::around;
 use super::measure::{check_exports, gated, publish, repeating_command};
 use crate::failure::{Failure, Outcome};
@@ -32,6 +35,9 @@ fn load(flags: &LoadFlags, global: &GlobalFlags) -> Outcome {
     }
     let seed = flags.machine.seed.unwrap_or_else(Seed::from_time);
     let live = Arc::new(LiveCounts::default());
+    let stop = stage::signals::install().map_err(Failure::new)?;
+    let from: Vec<&str> = flags.from.iter().map(String::as_str).collect();
+    let machines = Machines::new(connected(&from, &stop)?);
     let options = LoadOptions {
         name: flags.result.name.clone(),
         seed,
@@ -40,7 +46,8 @@ fn load(flags: &LoadFlags, global: &GlobalFlags) -> Outcome {
         cpus: flags.machine.cpus.clone().unwrap_or_default(),
         neighbours: host::Neighbours::observe().ok(),
         live: live.clone(),
-        stop: stage::signals::install().map_err(Failure::new)?,
+        machines,
+        stop,
     };
     let mut recording = Recording::open(runs_file(global, "loads are recorded")?)?;
     let loaded = {

@@ -76,7 +76,7 @@ pub(crate) fn measure(
             "--keep-files keeps the files of stacks on this machine; leave it out, or remove on",
         ));
     }
-    let machines = super::far::machines(plan, &stop, &typed_command(), !schedule.no_wait)?;
+    let machines = super::far::claimed(plan, &stop, &typed_command(), !schedule.no_wait)?;
     let options = conduct::Options {
         kind,
         name: result.name.clone(),

@@ -1,7 +1,7 @@
 //! `tachograph run`: an experiment from a file.
 
 use record::RunKind;
-use spec::{Contrast, Margin, Offer, Part, Plan};
+use spec::{Contrast, Margin, Offer, Part, Plan, SpecError};
 
 use super::accuracy;
 use super::measure::carry_out;
@@ -10,6 +10,7 @@ use crate::failure::{Failure, Outcome, Status};
 use crate::flags::GlobalFlags;
 use crate::flags::compare::ScheduleFlags;
 use crate::flags::run::RunFlags;
+use crate::flags::servers::SiteFlags;
 use crate::output;
 
 pub(crate) fn run(flags: &RunFlags, global: &GlobalFlags) -> Outcome {
@@ -38,6 +39,7 @@ pub(crate) fn run(flags: &RunFlags, global: &GlobalFlags) -> Outcome {
         Experiment::Accuracy(experiment) => return accuracy::run(experiment, flags, global),
     };
     choose(&mut plan, &flags.only, &flags.skip)?;
+    place(&mut plan, &flags.site)?;
     if let Some(baseline) = &flags.baseline {
         rebase(&mut plan, baseline)?;
     }
@@ -67,6 +69,53 @@ fn choose(plan: &mut Plan, only: &[String], skip: &[String]) -> Result<(), Failu
         ));
     }
     Ok(())
+}
+
+/// Places all variants on the machines of the command line, and leaves out those that cannot run
+/// there.
+fn place(plan: &mut Plan, site: &SiteFlags) -> Result<(), Failure> {
+    if site.on.is_none() && site.clients.from.is_empty() {
+        return match &site.clients.at {
+            None => Ok(()),
+            Some(_) => {
+                Err(Failure::new("--at is the address of a server on another machine; add --on"))
+            }
+        };
+    }
+    let mut refused: Vec<SpecError> = Vec::new();
+    for part in &mut plan.parts {
+        if !site.clients.from.is_empty() {
+            part.from.clone_from(&site.clients.from);
+        }
+        for variant in &mut part.variants {
+            variant.on = site.on.clone().or(variant.on.take());
+            variant.address = site.clients.at.clone().or(variant.address.take());
+        }
+        let mut unfit: Vec<String> = Vec::new();
+        for variant in &part.variants {
+            if let Err(error) = spec::check_placement(part, variant) {
+                unfit.push(variant.name.clone());
+                refused.push(error);
+            }
+        }
+        keep_variants(part, |name| unfit.iter().all(|of| of != name));
+    }
+    plan.parts.retain(|part| !part.variants.is_empty());
+    if !plan.parts.is_empty() {
+        for SpecError { message, .. } in refused {
+            output::note(&format!("note: left out: {message}"));
+        }
+        return Ok(());
+    }
+    let Some(first) = refused.into_iter().next() else { return Ok(()) };
+    match &site.on {
+        Some(host) if !site.clients.from.contains(host) => Err(Failure::new(format!(
+            "nothing of {} can run there: {}; with --from {host} too, its client is on the same \
+             machine",
+            plan.name, first.message
+        ))),
+        _ => Err(first.into()),
+    }
 }
 
 fn keep_variants(part: &mut Part, keep: impl Fn(&str) -> bool) {

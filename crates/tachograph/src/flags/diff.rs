@@ -6,6 +6,7 @@ use base::Nanos;
 use clap::Args;
 
 use super::compare::ComparisonFlags;
+use super::servers::ClientFlags;
 
 pub(crate) const EXAMPLES: &str = "\
 Compares the merge base of BASE and HEAD with HEAD. BASE is by default the main branch
@@ -47,6 +48,8 @@ pub(crate) struct DiffFlags {
     /// Measure the working tree, with uncommitted changes and new files, instead of HEAD
     #[arg(long)]
     pub(crate) dirty: bool,
+    #[command(flatten)]
+    pub(crate) clients: ClientFlags,
     #[command(flatten)]
     pub(crate) comparison: ComparisonFlags,
     /// Write verdict, metric, ratio, low and high as NAME=VALUE lines

@@ -219,6 +219,9 @@ pub(crate) struct LoadFlags {
     /// Spacing of requests in an open loop
     #[arg(long, default_value = "poisson", value_name = "KIND", requires = "rate")]
     pub(crate) arrivals: ArrivalsKind,
+    /// Load the target from another machine, over ssh; repeatable, all at once (see docs/far.md)
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["cpus", "why"])]
+    pub(crate) from: Vec<String>,
     /// Warm-up before the measurement
     #[arg(long, default_value = "0s", value_name = "TIME", value_parser = Nanos::parse)]
     pub(crate) warmup: Nanos,
@@ -296,6 +299,7 @@ impl LoadFlags {
             Some(rate_per_s) => Mode::Open { rate_per_s, arrivals: self.arrivals.into() },
         };
         load.connections_max = self.request.connections_max(self.rate.is_some());
+        spec::check_clients(&self.from, &load)?;
         Ok(conduct::LoadPlan {
             target,
             load,
@@ -305,6 +309,7 @@ impl LoadFlags {
             warmup: self.warmup,
             served_by: self.served_by.as_deref().map(ServedBy::parse).transpose()?,
             why: self.why,
+            from: self.from.clone(),
         })
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::compare::ScheduleFlags;
+use super::servers::SiteFlags;
 use super::shared::{OfferFlags, ResultFlags};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -13,7 +14,8 @@ Examples:
   tachograph run flask-gunicorn-nginx
   tachograph run python-servers --only of-today --baseline uvicorn --quick
   tachograph run flask-gunicorn-nginx --eject mine    # copy it, then edit it
-  tachograph run mine/flask-gunicorn-nginx.toml";
+  tachograph run mine/flask-gunicorn-nginx.toml
+  tachograph run payload --on server --from server    # on another machine, over ssh";
 
 /// Flags of `run`.
 #[derive(Clone, Debug, Args)]
@@ -39,6 +41,8 @@ pub(crate) struct RunFlags {
     /// Keep the generated configuration files, such as nginx.conf, in FOLDER/part/variant
     #[arg(long, value_name = "FOLDER")]
     pub(crate) keep_files: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) site: SiteFlags,
     #[command(flatten)]
     pub(crate) offer: OfferFlags,
     #[command(flatten)]

@@ -56,6 +56,20 @@ pub(crate) struct SiteFlags {
     /// Start the servers on another machine, over ssh
     #[arg(long, value_name = "HOST")]
     pub(crate) on: Option<String>,
+    #[command(flatten)]
+    pub(crate) clients: ClientFlags,
+}
+
+impl SiteFlags {
+    /// The same plan on these machines.
+    pub(crate) fn place(&self, args: CompareArgs) -> CompareArgs {
+        CompareArgs { on: self.on.clone(), ..self.clients.place(args) }
+    }
+}
+
+/// The machines of clients.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ClientFlags {
     /// Load the servers from another machine, over ssh; repeatable, all at once
     #[arg(long, value_name = "HOST")]
     pub(crate) from: Vec<String>,
@@ -64,15 +78,10 @@ pub(crate) struct SiteFlags {
     pub(crate) at: Option<String>,
 }
 
-impl SiteFlags {
-    /// The same plan on these machines.
+impl ClientFlags {
+    /// The same plan with clients on these machines.
     pub(crate) fn place(&self, args: CompareArgs) -> CompareArgs {
-        CompareArgs {
-            on: self.on.clone(),
-            from: self.from.clone(),
-            address: self.at.clone(),
-            ..args
-        }
+        CompareArgs { from: self.from.clone(), address: self.at.clone(), ..args }
     }
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::far;
 use crate::support::{
-    self, Ended, Place, TACHOGRAPH, assert_valid, eventually, holds_within,
+    self, Ended, Place, TACHOGRAPH, adds_up, assert_valid, eventually, holds_within,
     processes_with_environment, turn, wait,
 };
 
@@ -163,6 +164,23 @@ fn a_slower_head_fails_and_every_export_holds_it() {
             assert!(entry["value"].as_f64().unwrap() > 0.0 && entry["unit"].is_string(), "{entry}");
         }
     }
+}
+
+#[test]
+fn clients_on_another_machine_load_both_commits() {
+    let _turn = turn();
+    let repo = Repo::new();
+    repo.write("flags", "--burn 900us");
+    repo.commit("Slower");
+    let further = ["--served-by", "counter_file=served", "--from", "client", "--json", SERVE];
+    let mut command = repo.command(&[&SHORT[..], &further].concat());
+    far::here(&mut command, &repo.place, "diff-from");
+    let ended = repo.place.finish(command);
+    let json = ended.status(1).json();
+    adds_up(&json);
+    let client = &json["parts"][0]["layout"]["machines"][1];
+    assert_eq!((&client["name"], &client["is_client"]), (&"client".into(), &true.into()));
+    repo.is_clean();
 }
 
 #[test]

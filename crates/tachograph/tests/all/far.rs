@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
-    self, Ended, Place, TACHOGRAPH, adds_up, assert_valid, eventually, marker,
+    self, Ended, Place, Server, TACHOGRAPH, adds_up, assert_valid, eventually, marker,
     processes_with_environment, signal, wait,
 };
 
@@ -18,9 +18,16 @@ fn server() -> String {
     format!("{TACHOGRAPH} serve-fixture --listen tcp://$HOST:$PORT --served-file $DIR/tally")
 }
 
-/// A command whose ssh runs everything on this machine, with temporary files of its own and our
-/// binary on its PATH. All its processes have `marker` in their environment.
+/// A command that reaches other machines as [`here`] says.
 fn command(place: &Place, marker: &str, args: &[&str]) -> Command {
+    let mut command = place.command(args);
+    here(&mut command, place, marker);
+    command
+}
+
+/// Lets a command's ssh run everything on this machine, with temporary files of its own and our
+/// binary on its PATH. All its processes have `marker` in their environment.
+pub(crate) fn here(command: &mut Command, place: &Place, marker: &str) {
     let far = place.path("far");
     std::fs::create_dir_all(&far).unwrap();
     let ssh = place.write(
@@ -32,10 +39,8 @@ fn command(place: &Place, marker: &str, args: &[&str]) -> Command {
         ),
     );
     std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = place.command(args);
     command.env("TACHOGRAPH_SSH", &ssh).env("TACHOGRAPH_TEST_MARKER", marker);
     command.env_remove("SSH_CONNECTION");
-    command
 }
 
 fn compare(place: &Place, marker: &str, further: &[&str]) -> Ended {
@@ -122,6 +127,36 @@ fn a_variant_of_an_experiment_names_its_machine() {
 }
 
 #[test]
+fn an_experiment_runs_on_another_machine_with_its_files() {
+    let (place, marker) = (Place::new(), marker("files"));
+    let text = format!(
+        "[experiment]\nname = \"files\"\ntitle = \"t\"\nquestion = \"q\"\noffers = [\"closed\"]\n\
+         [schedule]\nmax_blocks = 2\npilot_blocks = 2\nwindow = \"200ms\"\n\
+         [stack.server]\nprocess = {{ command = \"sh $FILES/bin/start {TACHOGRAPH} $PORT $DIR\" }}\n\
+         target = \"http://127.0.0.1:$PORT/\"\nserved_by = {{ counter_file = \"$DIR/tally\" }}\n\
+         [[variant]]\nname = \"tcp\"\nstack = \"server\"\n\
+         [[variant]]\nname = \"contained\"\ntarget = \"http://127.0.0.1:$PORT/\"\n\
+         container = {{ image = \"some:image\", command = \"serve\", publish = \"$PORT:80\", ready = \"http://127.0.0.1:$PORT/\" }}\n"
+    );
+    std::fs::create_dir_all(place.path("mine/bin")).unwrap();
+    let file = place.write("mine/files.toml", &text);
+    let server = "exec $1 serve-fixture --listen tcp://127.0.0.1:$2 --served-file $3/tally\n";
+    place.write("mine/bin/start", server);
+    let run = ["run", "--quick", "--json", file.to_str().unwrap(), "--on", "server"];
+    let with =
+        |further: &[&str]| place.finish(command(&place, &marker, &[&run[..], further].concat()));
+    let ended = with(&["--from", "server"]);
+    ended.says("left out: 'contained' needs a container engine, which works only on this machine");
+    let json = ended.json();
+    adds_up(&json);
+    let places = &json["parts"][0]["layout"]["machines"];
+    assert_eq!(places[1]["stacks"], serde_json::json!(["tcp"]), "{places:#}");
+    assert_eq!(places[1]["is_client"], true, "{places:#}");
+    with(&[]).status(2).says("with --from server too, its client is on the same machine");
+    nothing_is_left(&place, &marker, Duration::from_secs(60));
+}
+
+#[test]
 fn what_cannot_work_on_another_machine_is_refused_before_anything_starts() {
     let place = Place::new();
     let loopback = "serve -b 127.0.0.1:$PORT";
@@ -175,6 +210,13 @@ fn running(marker: &str, argument: &str) -> Vec<u32> {
     processes_with_environment(marker).into_iter().filter(runs).collect()
 }
 
+/// Whether a process has used 50 ms of CPU time.
+fn has_worked(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let ticks = stat.rsplit(' ').nth(38).and_then(|ticks| ticks.parse().ok());
+    ticks.is_some_and(|ticks: u64| ticks >= 5)
+}
+
 /// What stays is gone within ten seconds on an idle machine; tests run on busy ones.
 const BUSY: Duration = Duration::from_secs(60);
 
@@ -206,13 +248,8 @@ fn a_far_end_that_is_killed_in_the_middle_of_the_load_is_what_the_report_says() 
     let child = long_comparison(&place, &marker);
     let agent = running(&marker, "agent")[0];
     // How far the load is then is left to chance.
-    let is_loaded = |pid: u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let ticks = stat.rsplit(' ').nth(38).and_then(|ticks| ticks.parse().ok());
-        ticks.is_some_and(|ticks: u64| ticks >= 5)
-    };
     eventually("a server at the far end that has worked for 50 ms", || {
-        running(&marker, "serve-fixture").into_iter().any(is_loaded)
+        running(&marker, "serve-fixture").into_iter().any(has_worked)
     });
     signal(agent, Signal::KILL);
     let ended = wait(child, BUSY);
@@ -247,4 +284,97 @@ fn ctrl_c_ends_a_far_comparison_in_order() {
     signal(child.id(), Signal::INT);
     wait(child, BUSY).status(2).says("stopped");
     nothing_is_left(&place, &marker, BUSY);
+}
+
+/// The report of a load from other machines, and what the server has counted.
+fn load(place: &Place, marker: &str, further: &[&str]) -> (serde_json::Value, u64) {
+    let tally = place.path("tally");
+    let (_server, url) = Server::http(&["--served-file", tally.to_str().unwrap()]);
+    let served = format!("counter_file={}", tally.display());
+    let args = ["load", "--json", "--served-by", &served, &url];
+    let ended = place.finish(command(place, marker, &[&args[..], further].concat()));
+    ended.measured();
+    (ended.json(), counted(&tally))
+}
+
+/// The count in a server's file; 0 before there is one.
+fn counted(tally: &Path) -> u64 {
+    let bytes = std::fs::read(tally).unwrap_or_default();
+    bytes.try_into().map_or(0, u64::from_le_bytes)
+}
+
+#[test]
+fn a_running_server_is_loaded_from_several_machines() {
+    let (place, marker) = (Place::new(), marker("load"));
+    let from = ["--from", "client1", "--from", "client2", "--from", "client3"];
+    // 1,000 requests cannot be divided by three.
+    let (json, served) = load(&place, &marker, &[&from[..], &["-n", "1000", "-c", "7"]].concat());
+    let ledger = &json["ledger"];
+    for column in ["sent", "completed", "served", "series"] {
+        assert_eq!(ledger[column], 1000, "{column} in {ledger:#}");
+    }
+    assert_eq!(served, 1000 + json["warm_up"]["completed"].as_u64().unwrap());
+    let machines = json["layout"]["machines"].as_array().unwrap();
+    let names: Vec<_> = machines.iter().map(|machine| machine["name"].clone()).collect();
+    assert_eq!(
+        serde_json::json!(names),
+        serde_json::json!([null, "client1", "client2", "client3"])
+    );
+    assert!(json["layout"]["clients_apart_ns"].is_u64(), "{:#}", json["layout"]);
+    assert_eq!(json["load"]["connections"], 7);
+    place
+        .run(&["report", "last"])
+        .prints("7 connections, closed loop, clients on client1, client2 and client3")
+        .prints("of each other");
+    place.run(&["report", "last", "--html"]).prints("client2: client; ");
+    assert_valid("load-2.json", &json);
+
+    let rate = ["-r", "400", "--arrivals", "uniform", "-d", "1s", "--warmup", "100ms"];
+    let (json, served) = load(&place, &marker, &[&from[..], &rate].concat());
+    assert_eq!(json["ledger"]["offered"], 400, "{:#}", json["ledger"]);
+    let counted = |part: &str| json[part]["completed"].as_u64().unwrap();
+    assert_eq!(served, counted("ledger") + counted("warm_up"), "{json:#}");
+    nothing_is_left(&place, &marker, Duration::from_secs(60));
+}
+
+#[test]
+fn a_load_from_another_machine_is_refused_what_it_cannot_do() {
+    let place = Place::new();
+    for (args, message) in [
+        (&["--from", "a", "--from", "a"][..], "the client a is named twice"),
+        (&["-c", "1", "--from", "a", "--from", "b"], "1 connections are too few for 2 clients"),
+        (&["--from", "a", "--cpus", "0"], "cannot be used with"),
+        (&["--from", "a", "--why"], "cannot be used with"),
+        (&["--from=-oProxyCommand=x"], "is not a host: it begins with '-'"),
+    ] {
+        let args = [&["load", "http://127.0.0.1:1/"], args].concat();
+        place.run(&args).status(2).says(message);
+    }
+    let (marker, load) = (marker("closed"), ["load", "--from", "a", "http://127.0.0.1:1/"]);
+    let ended = place.finish(command(&place, &marker, &load));
+    ended.status(2).says("from a: cannot connect to http://127.0.0.1:1/: connection refused");
+    nothing_is_left(&place, &marker, BUSY);
+}
+
+#[test]
+fn a_load_from_another_machine_that_is_lost_or_stopped_says_so() {
+    for (ending, message) in
+        [(Signal::KILL, "the connection to client was lost"), (Signal::INT, "Stopped early")]
+    {
+        let (place, marker) = (Place::new(), marker("lost"));
+        let tally = place.path("tally");
+        let (_server, url) = Server::http(&["--served-file", tally.to_str().unwrap()]);
+        let mut command =
+            command(&place, &marker, &["load", "--from", "client", "-d", "300s", &url]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // At most 303 requests come before those that are measured.
+        eventually("a measured load", || counted(&tally) > 1000);
+        let to = if ending == Signal::KILL { running(&marker, "agent")[0] } else { child.id() };
+        signal(to, ending);
+        let ended = wait(child, BUSY);
+        let said = ended.out.clone() + &ended.err;
+        assert!(said.contains(message), "{said}");
+        assert_eq!(ended.status, Some(if ending == Signal::KILL { 2 } else { 0 }), "{said}");
+        nothing_is_left(&place, &marker, BUSY);
+    }
 }

@@ -230,6 +230,7 @@ fn start(machine: &Arc<Machine>, place: &Place, marker: &str) -> far::Stack {
         draws: stage::Draws::of(Seed(1)),
         host: spec::LOOPBACK.to_owned(),
         path_prepend: Vec::new(),
+        files: None,
         seed: Seed::from_time(),
     };
     let stack = far::Stack::start(machine, &stack, options).unwrap();

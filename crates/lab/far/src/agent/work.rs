@@ -116,6 +116,7 @@ impl Work {
                 Answer::Way { way, round_trip }
             }
             Ask::Begin(run) => self.begin(run)?,
+            Ask::Files(files) => Answer::Folder(self.begun()?.write_files(&files)?),
             Ask::Python { requirements, interpreter } => {
                 let interpreter = interpreter.as_deref().map(Path::new);
                 Answer::Folder(stage::python::ensure_env(&requirements, interpreter, &mut |_| {})?)
@@ -230,9 +231,13 @@ impl Work {
         Ok(Answer::Done)
     }
 
-    fn start(&self, stack: &spec::Stack, options: StackOptions) -> Result<Answer, AgentError> {
+    fn begun(&self) -> Result<Arc<Stage>, AgentError> {
         let stage = locked(&self.stage).as_ref().map(Arc::clone);
-        let stage = stage.ok_or_else(|| AgentError::other("no run has begun"))?;
+        stage.ok_or_else(|| AgentError::other("no run has begun"))
+    }
+
+    fn start(&self, stack: &spec::Stack, options: StackOptions) -> Result<Answer, AgentError> {
+        let stage = self.begun()?;
         let is_apart = options.host != spec::LOOPBACK;
         self.starting.fetch_add(1, Ordering::SeqCst);
         let started = stage.start(
@@ -243,6 +248,7 @@ impl Work {
                 draws: options.draws,
                 host: options.host,
                 path_prepend: options.path_prepend,
+                files: options.files,
                 stop: Arc::clone(&self.stop),
                 ..StartOptions::new(options.name, options.seed)
             },
