@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::support::{Ended, Place, TACHOGRAPH, nothing_is_left, wait};
@@ -96,8 +97,8 @@ begun() { ls "$TMPDIR"/tg-*/*/.members >/dev/null 2>&1; }
 listed() { for proxy in $(pgrep docker-proxy); do grep -qh "process $proxy " "$TMPDIR"/tg-*/*/.members && return; done; false; }
 "#;
 
-/// Whether an engine is available. CI must have one.
-fn engine_can_be_had() -> bool {
+/// Whether an engine is available: one is started and ended to see it. CI must have one.
+static ENGINE_CAN_BE_HAD: LazyLock<bool> = LazyLock::new(|| {
     let output = Command::new(WITH_DOCKER).arg("true").stdin(Stdio::null()).output().unwrap();
     let can = output.status.success();
     let why = String::from_utf8_lossy(&output.stderr);
@@ -109,7 +110,7 @@ fn engine_can_be_had() -> bool {
         }
     }
     can
-}
+});
 
 /// Runs a shell script with an engine, with `$TACHOGRAPH` and `$EXPERIMENT` set.
 fn with_engine(place: &Place, marker: &str, script: &str) -> Ended {
@@ -133,7 +134,7 @@ fn with_engine(place: &Place, marker: &str, script: &str) -> Ended {
 
 #[test]
 fn every_way_into_a_container_is_measured_counted_and_cleared_away() {
-    if !engine_can_be_had() {
+    if !*ENGINE_CAN_BE_HAD {
         return;
     }
     let place = Place::new();
@@ -182,7 +183,7 @@ fn every_way_into_a_container_is_measured_counted_and_cleared_away() {
 
 #[test]
 fn nothing_of_a_killed_run_stays_at_the_engine() {
-    if !engine_can_be_had() {
+    if !*ENGINE_CAN_BE_HAD {
         return;
     }
     let place = Place::new();
