@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds packages into target/packages/, all of them or those that are named:
 #
-#     packaging/build.sh [binary] [wheel] [deb] [image] [formula] [sums]
+#     packaging/build.sh [binary] [wheel] [source] [deb] [image] [formula] [sums]
 #
 # TARGET chooses the target of the static binary and of the wheel, by default this machine's gnu
 # target. The tools come from packaging/tools.sh.
@@ -19,11 +19,6 @@ target=${TARGET:-$machine-unknown-linux-gnu}
 cpu=${target%%-*}
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 name=tachograph-$version-$cpu-linux
-case $cpu in
-  x86_64) arch=amd64 ;;
-  aarch64) arch=arm64 ;;
-  *) arch=$cpu ;;
-esac
 mkdir -p "$out"
 
 # Known without git in the binary itself; dates of files are that of the commit.
@@ -83,10 +78,46 @@ build_wheel() {
   )
 }
 
+# The source package: what is committed, what it is built with, and packaging/debian.
+build_source() {
+  local tree=$out/source/tachograph-$version uplot
+  note "Debian source package"
+  rm -rf "$out/source"
+  mkdir -p "$tree"
+  git archive HEAD | tar -C "$tree" -x
+  same_dates "$tree"
+  packed "$out/source" "tachograph-$version" "tachograph_$version.orig.tar.xz"
+  cp -r packaging/debian "$tree/debian"
+  mv "$tree/debian/copyright.in" "$tree/debian/copyright"
+  cargo vendor --quiet --locked --versioned-dirs "$tree/vendor" >/dev/null
+  python3 packaging/vendor.py "$tree/vendor" "$tree/debian/copyright"
+  same_dates "$tree/vendor"
+  packed "$tree" vendor "tachograph_$version.orig-vendor.tar.xz"
+  mv "$tree/tachograph_$version.orig-vendor.tar.xz" "$out/source"
+  # The readable form of the charts' code, from the release that ours is a part of.
+  uplot=$(sed -n 's/.*uPlot (v\(.*\)).*/\1/p' web/uplot/uplot.min.js)
+  mkdir "$tree/debian/missing-sources"
+  curl --fail --silent --show-error --location "https://registry.npmjs.org/uplot/-/uplot-$uplot.tgz" | tar -C "$out/source" -xz
+  cmp "$out/source/package/dist/uPlot.iife.min.js" web/uplot/uplot.min.js
+  mv "$out/source/package/dist/uPlot.iife.js" "$tree/debian/missing-sources/uplot.js"
+  rm -rf "$out/source/package"
+  (cd "$tree" && dpkg-buildpackage --build=source --no-check-builddeps --no-sign -d >"$out/source/dpkg.log")
+  (cd "$out/source" && ls -sh -- *.dsc *.tar.xz)
+}
+
+packed() { # FOLDER NAME ARCHIVE
+  tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner -c "$2" | xz -T0 >"$1/$3"
+}
+
+# By the rules of the source package, but with a program that also runs on older systems.
 build_deb() {
   [ -e "$glibc_binary" ] || build_wheel
+  [ -e "$out/source/tachograph-$version" ] || build_source
   note "Debian package"
-  ARCH=$arch VERSION=$version BINARY=$glibc_binary OUT=$out packaging/deb/build.sh
+  (cd "$out/source/tachograph-$version" &&
+    TACHOGRAPH_BINARY=$OLDPWD/$glibc_binary dpkg-buildpackage --build=binary --no-check-builddeps --no-sign >"$out/deb.log") ||
+    { tail -20 "$out/deb.log" >&2; return 1; }
+  mv "$out/source"/tachograph*.deb "$out"
 }
 
 build_image() {
@@ -119,10 +150,10 @@ build_sums() {
   (cd "$out" && sha256sum -- *.tar.gz *.whl *.deb tachograph.rb | tee SHA256SUMS)
 }
 
-[ $# -gt 0 ] || set -- binary wheel deb image formula sums
+[ $# -gt 0 ] || set -- binary wheel source deb image formula sums
 for one in "$@"; do
   if ! declare -F "build_$one" >/dev/null; then
-    echo "error: no package '$one'; there are binary, wheel, deb, image, formula and sums" >&2
+    echo "error: no package '$one'; there are binary, wheel, source, deb, image, formula and sums" >&2
     exit 2
   fi
   "build_$one"

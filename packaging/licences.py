@@ -14,8 +14,9 @@ from pathlib import Path
 NAMES = ("licen", "copying", "notice", "copyright", "unlicense")
 
 
-def packages(target):
-    """Our binary's dependencies from registries: what is linked, not what builds or tests it."""
+def packages(target, wanted=frozenset({None})):
+    """Our binary's dependencies from registries: what is linked, not what builds or tests it, unless
+    `wanted` has more kinds of cargo's."""
     command = ["cargo", "metadata", "--locked", "--format-version=1", "--filter-platform", target]
     data = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     by_id = {package["id"]: package for package in data["packages"]}
@@ -25,7 +26,7 @@ def packages(target):
     while todo:
         for dependency in nodes[todo.pop()]["deps"]:
             kinds = {kind["kind"] for kind in dependency["dep_kinds"]}
-            if None in kinds and dependency["pkg"] not in seen:
+            if kinds & wanted and dependency["pkg"] not in seen:
                 seen.add(dependency["pkg"])
                 todo.append(dependency["pkg"])
     outside = (by_id[key] for key in seen if by_id[key]["source"])

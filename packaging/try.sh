@@ -2,7 +2,7 @@
 # Installs the packages of target/packages/ in fresh places, all of them or those that are named,
 # and runs a comparison in each:
 #
-#     packaging/try.sh [binary] [wheel] [deb] [image] [cargo]
+#     packaging/try.sh [binary] [wheel] [deb] [image] [source] [cargo]
 #
 # Prints how long it takes from nothing to the first verdict, and keeps the table in
 # target/packages/times.md. `cargo`, which compiles everything, is left out unless it is named.
@@ -182,7 +182,7 @@ try_deb() {
   local deb start installed suite
   deb=$(ls "$out"/tachograph_"$version"-1_*.deb)
   note "Debian package: $(size "$deb")"
-  lintian --fail-on error,warning "$deb"
+  lintian --pedantic --fail-on error,warning,info,pedantic "$deb" "$out/tachograph-doc_$version-1_all.deb"
   for suite in bookworm bullseye; do
     note "Debian package in $suite"
     root "$suite" "$place/$suite"
@@ -202,6 +202,28 @@ try_deb() {
     diff "$place/before" "$place/after" || fail "purging left files behind"
     rm -rf --one-file-system "${place:?}/$suite"
   done
+}
+
+# As Debian's own machines do it: built in a bare root from its packages alone, without a network,
+# by a user without rights; then every check of that release's lintian, and its tests installed.
+try_source() {
+  local tree start
+  note "source package: $(du -ch "$out"/source/*.orig*.tar.xz | tail -1 | cut -f1)"
+  root forky "$place/forky"
+  tree=$place/forky/build
+  mkdir "$tree"
+  cp "$out"/source/*.dsc "$out"/source/*.tar.xz "$tree"
+  cp /etc/resolv.conf "$place/forky/etc/"
+  inside "$place/forky" sh -ec 'apt-get update -q && cd /build && dpkg-source -x *.dsc tree &&
+    DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends build-essential lintian autopkgtest adduser &&
+    DEBIAN_FRONTEND=noninteractive apt-get build-dep -qy ./tree &&
+    adduser --quiet --disabled-password --comment "" builder && chown -R builder .' >"$place/apt.log" || fail "apt: $(tail -3 "$place/apt.log")"
+  start=$(now)
+  inside "$place/forky" unshare --net su builder -c 'cd /build/tree && dpkg-buildpackage --no-sign' >"$out/source/build.log" 2>&1 ||
+    fail "dpkg-buildpackage: $(tail -20 "$out/source/build.log")"
+  row "Debian source package, built in forky" "$(size "$out/source/tachograph_$version.orig-vendor.tar.xz")" "$(since "$start")" ""
+  inside "$place/forky" su builder -c 'lintian -EI --pedantic --fail-on error,warning,info,pedantic /build/*.changes'
+  inside "$place/forky" sh -ec 'mount -t tmpfs tmpfs /tmp && autopkgtest /build/*.deb /build/tree -- null'
 }
 
 # Every page formats without a warning.
@@ -232,10 +254,10 @@ try_cargo() {
   check "$place/cargo.json"
 }
 
-[ $# -gt 0 ] || set -- binary wheel deb image
+[ $# -gt 0 ] || set -- binary wheel deb image source
 [ "$(id -u)" -eq 0 ] || fail "Debian roots and containers need root"
 for one in "$@"; do
-  declare -F "try_$one" >/dev/null || fail "no package '$one'; there are binary, wheel, deb, image and cargo"
+  declare -F "try_$one" >/dev/null || fail "no package '$one'; there are binary, wheel, deb, image, source and cargo"
   [ "$one" = cargo ] || compgen -G "$out/*" >/dev/null || fail "$out is empty; build the packages first: packaging/build.sh"
   "try_$one"
 done

@@ -30,5 +30,17 @@ pub(crate) fn run(flags: &ManFlags) -> Outcome {
 fn page(command: clap::Command) -> Result<String, Failure> {
     let mut text = Vec::new();
     Man::new(command).render(&mut text).map_err(Failure::new)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    Ok(String::from_utf8_lossy(&text).into_owned() + COLOPHON)
 }
+
+/// Who wrote the program, and what may be done with it: in every page, because each may be read alone.
+const COLOPHON: &str = concat!(
+    ".SH AUTHORS\n",
+    env!("CARGO_PKG_AUTHORS"),
+    ", ",
+    env!("CARGO_PKG_REPOSITORY"),
+    "\n.SH COPYRIGHT\nCopyright (C) 2026 ",
+    env!("CARGO_PKG_AUTHORS"),
+    ".\nFree software under the MIT licence or version 2.0 of the Apache licence, as you choose.\n\
+     There is no warranty.\n",
+);

@@ -52,7 +52,10 @@ fn every_command_has_a_manual_page() {
     place.run(&["man", "--out", folder.to_str().unwrap()]).status(0);
     for name in commands(&top) {
         let page = std::fs::read_to_string(folder.join(format!("tachograph-{name}.1"))).unwrap();
-        assert!(page.contains(".SH SYNOPSIS"), "{name}: {page}");
+        for section in ["SYNOPSIS", "AUTHORS", "COPYRIGHT"] {
+            let (_, text) = page.split_once(&format!(".SH {section}\n")).expect(&page);
+            assert!(!text.starts_with('.'), "{name} has nothing about {section}: {page}");
+        }
     }
     let whole = std::fs::read_to_string(folder.join("tachograph.1")).unwrap();
     assert_eq!(place.run(&["man"]).status(0).out, whole);

@@ -72,8 +72,33 @@ fn every_package_has_the_version_and_the_address_of_the_workspace() {
     let wheel = text("packaging/wheel/pyproject.toml");
     assert!(wheel.contains("dynamic = [\"version\"]"), "{wheel}");
     assert!(wheel.contains(&format!("Repository = \"{address}\"")), "{wheel}");
-    assert!(text("packaging/deb/control").contains(&format!("Homepage: {address}\n")));
-    assert!(text("packaging/deb/copyright").contains(&format!("Source: {address}\n")));
+    assert!(text("packaging/debian/control").contains(&format!("Homepage: {address}\n")));
+    assert!(text("packaging/debian/copyright.in").contains(&format!("Source: {address}\n")));
+    let newest = text("packaging/debian/changelog");
+    assert!(newest.starts_with(&format!("tachograph ({VERSION}-1) ")), "{newest}");
+}
+
+/// A package of another benchmark was refused because its upstream changelog was empty.
+#[test]
+fn the_debian_package_has_what_others_were_refused_for() {
+    let rules = text("packaging/debian/rules");
+    assert!(rules.contains("dh_installchangelogs CHANGELOG.md"), "{rules}");
+    assert!(text("CHANGELOG.md").lines().filter(|line| line.starts_with("- ")).count() > 10);
+    let rust = format!(">= {}", env!("CARGO_PKG_RUST_VERSION"));
+    assert_eq!(text("packaging/debian/control").matches(&rust).count(), 2, "cargo and rustc");
+    // Why each complaint of lintian's is no defect stands above it.
+    for name in [
+        "tachograph.lintian-overrides",
+        "tachograph-doc.lintian-overrides",
+        "source/lintian-overrides",
+    ] {
+        let overrides = text(&format!("packaging/debian/{name}"));
+        let lines: Vec<&str> = overrides.lines().collect();
+        for pair in lines.windows(2).filter(|pair| !pair[1].starts_with('#')) {
+            assert!(pair[0].starts_with('#'), "{name}: {}", pair[1]);
+        }
+        assert!(lines[0].starts_with('#'), "{name}");
+    }
 }
 
 #[test]
