@@ -216,10 +216,11 @@ try_source() {
   cp "$out"/source/*.dsc "$out"/source/*.tar.xz "$tree"
   cp /etc/resolv.conf "$place/forky/etc/"
   # A mirror may be some weeks behind.
-  inside "$place/forky" sh -ec 'apt-get -o Acquire::Check-Valid-Until=false update -q && cd /build && dpkg-source -x *.dsc tree &&
+  inside "$place/forky" sh -ec 'apt-get -o Acquire::Check-Valid-Until=false update -q && cd /build &&
     DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends build-essential lintian autopkgtest adduser &&
+    dpkg-source -x *.dsc tree &&
     DEBIAN_FRONTEND=noninteractive apt-get build-dep -qy ./tree &&
-    adduser --quiet --disabled-password --comment "" builder && chown -R builder .' >"$place/apt.log" || fail "apt: $(tail -3 "$place/apt.log")"
+    adduser --quiet --disabled-password --comment "" builder && chown -R builder .' >"$place/apt.log" || fail "apt: $(tail -6 "$place/apt.log")"
   start=$(now)
   inside "$place/forky" unshare --net su builder -c 'cd /build/tree && dpkg-buildpackage --no-sign' >"$out/source/build.log" 2>&1 ||
     fail "dpkg-buildpackage: $(tail -20 "$out/source/build.log")"
