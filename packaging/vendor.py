@@ -46,11 +46,14 @@ def keep_source(folder, package):
     """Leave of a package what builds it."""
     used = {Path(target["src_path"]).relative_to(Path(package["manifest_path"]).parent).parts[0]
             for target in package["targets"] if {"lib", "proc-macro", "custom-build"} & set(target["kind"])}
+    # Documentation may include an example.
+    code = "".join(path.read_text(errors="replace") for path in folder.rglob("*.rs"))
+    included = set(re.findall(r'include\w*!\(\s*"(?:\.\./)*(\w+)/', code))
     for path in folder.iterdir():
-        if path.is_dir() and path.name in UNREAD - used or path.name.startswith(".git"):
+        if path.is_dir() and path.name in UNREAD - used - included or path.name.startswith(".git"):
             remove(path)
     for path in list(folder.rglob("*")):
-        if path.is_file() and path.suffix in BINARIES:
+        if path.is_file() and path.suffix in BINARIES | {".orig"}:
             path.unlink()
 
 
