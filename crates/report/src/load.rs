@@ -329,7 +329,9 @@ impl<'a> LoadReport<'a> {
             }
             _ => "CPU per request unknown".to_owned(),
         });
-        words.push(plural(u64::from(load.threads), "thread"));
+        // Several clients have so many each.
+        let threads = u64::from(load.threads).max(self.trial.client.len() as u64);
+        words.push(plural(threads, "thread"));
         if let Some(busiest) = self.busiest() {
             let share = format!("{:.0}%", 100.0 * busiest);
             let which = if self.trial.client.len() > 1 { "the busiest " } else { "" };

@@ -325,6 +325,7 @@ fn a_running_server_is_loaded_from_several_machines() {
     place
         .run(&["report", "last"])
         .prints("7 connections, closed loop, clients on client1, client2 and client3")
+        .prints(" 3 threads, the busiest ")
         .prints("of each other");
     place.run(&["report", "last", "--html"]).prints("client2: client; ");
     assert_valid("load-2.json", &json);
