@@ -139,6 +139,8 @@ def main():
     for path, package in vendored:
         lines = "\n           ".join(holders(path, package))
         out.append(f"Files: vendor/{path.name}/*\nCopyright: {lines}\nLicense: {expression(package['license'])}\n")
+        if package["name"] == "libsqlite3-sys":
+            out.append(f"Files: vendor/{path.name}/sqlite3/*\nCopyright: none\nLicense: public-domain\n")
     names = set().union(*(ids(package["license"]) for _, package in vendored)) | {"MIT", "Apache-2.0"}
     mit = (Path(__file__).parent.parent / "LICENSE-MIT").read_text()
     for name in sorted(names):

@@ -329,7 +329,7 @@ impl<'a> LoadReport<'a> {
             }
             _ => "CPU per request unknown".to_owned(),
         });
-        // Several clients have so many each.
+        // With several clients, each has as many as the load says.
         let threads = u64::from(load.threads).max(self.trial.client.len() as u64);
         words.push(plural(threads, "thread"));
         if let Some(busiest) = self.busiest() {
