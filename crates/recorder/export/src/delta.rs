@@ -17,10 +17,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::ExportError;
-use crate::place::{ExportFolder, sync_names};
+use crate::place::{ExportFolder, in_folder, sync_names};
 use crate::table::{
     COLUMNS, Column, DELTA_LOG, FILE_PREFIX, FILE_SUFFIX, PARTITION_COLUMNS, Partition, folders,
-    partitions,
+    names, partitions,
 };
 
 /// The folder with the files as they are now.
@@ -248,24 +248,12 @@ impl DeltaTable<'_> {
     fn link(&self, file: &CurrentFile) -> Result<(), ExportError> {
         let path = self.folder.join(&file.path);
         let folder = path.parent().unwrap_or(self.folder);
-        let mut attempts = 0;
-        loop {
-            fs::create_dir_all(folder).map_err(ExportError::file("create", folder))?;
-            match fs::hard_link(&file.source, &path) {
-                Ok(()) => return sync_names(folder),
-                // By an export that was stopped before its commit.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    return sync_names(folder);
-                }
-                // Another recorder has removed the folder, which was empty.
-                Err(error)
-                    if error.kind() == io::ErrorKind::NotFound && attempts < ATTEMPTS_MAX =>
-                {
-                    attempts += 1;
-                }
-                Err(error) => return Err(ExportError::file("link", &path)(error)),
-            }
-        }
+        in_folder(folder, "link", &path, || match fs::hard_link(&file.source, &path) {
+            // By an export that was stopped before its commit.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            linked => linked,
+        })?;
+        sync_names(folder)
     }
 
     /// Adds a commit after all others, in the folder for them.
@@ -323,16 +311,14 @@ impl DeltaTable<'_> {
         let prefix = self.prefix();
         for (step, of_step) in folders(self.folder, "step=")? {
             for (day, of_day) in folders(&of_step, "day=")? {
-                for entry in fs::read_dir(&of_day)? {
-                    let entry = entry?;
-                    let name = entry.file_name();
-                    let Some(name) = name.to_str().filter(|name| name.starts_with(&prefix)) else {
+                for file in names(&of_day)? {
+                    let Some(name) = file.to_str().filter(|name| name.starts_with(&prefix)) else {
                         continue;
                     };
                     let path = format!("step={step}/day={day}/{name}");
                     let until = self.removed.get(&path).map(|at| Duration::from_millis(*at) + KEPT);
                     if !self.active.contains(&path) && until.is_none_or(|until| until < now) {
-                        fs::remove_file(entry.path())?;
+                        fs::remove_file(of_day.join(name))?;
                     }
                 }
                 // Empty if all was retracted.

@@ -8,7 +8,7 @@ use crate::ExportError;
 use crate::table::{FILE_PREFIX, FILE_SUFFIX, folders, partition_path};
 
 /// Attempts to create a file in a folder that others may remove while it is empty.
-const ATTEMPTS_MAX: u32 = 100;
+const ATTEMPTS_MAX: u32 = 1_000;
 
 /// The files of one recorder in a folder.
 #[derive(Debug)]
@@ -124,19 +124,8 @@ pub(crate) struct ReadyChange {
 impl Files {
     /// Begins the file that replaces the exported one.
     pub(crate) fn begin(&self) -> Result<(File, PartialFile<'_>), ExportError> {
-        let mut attempts = 0;
-        loop {
-            let created = fs::create_dir_all(&self.folder);
-            created.map_err(ExportError::file("create", &self.folder))?;
-            match File::create(&self.part) {
-                Ok(file) => return Ok((file, PartialFile { files: self, kept: false })),
-                // Another recorder has removed the folder, which was empty.
-                Err(e) if e.kind() == io::ErrorKind::NotFound && attempts < ATTEMPTS_MAX => {
-                    attempts += 1;
-                }
-                Err(error) => return Err(ExportError::file("write", &self.part)(error)),
-            }
-        }
+        let file = in_folder(&self.folder, "write", &self.part, || File::create(&self.part))?;
+        Ok((file, PartialFile { files: self, kept: false }))
     }
 
     /// Begins that file again.
@@ -230,6 +219,33 @@ impl Drop for ReadyChange {
         if self.change == FileChange::Replace && !self.is_placed {
             self.files.give_up();
         }
+    }
+}
+
+/// Creates `path` in a folder, which is created too if necessary: another recorder may remove it at any
+/// time while it is empty. `what` is done to the path, for the error.
+pub(crate) fn in_folder<T>(
+    folder: &Path,
+    what: &'static str,
+    path: &Path,
+    create: impl Fn() -> io::Result<T>,
+) -> Result<T, ExportError> {
+    let mut attempts = 0;
+    loop {
+        let (what, path, error) = match fs::create_dir_all(folder) {
+            Ok(()) => match create() {
+                Ok(created) => return Ok(created),
+                Err(error) => (what, path, error),
+            },
+            Err(error) => ("create", folder, error),
+        };
+        // "Already exists" is said of a folder that was removed when it was looked at again.
+        let is_removed =
+            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists);
+        if !is_removed || attempts == ATTEMPTS_MAX {
+            return Err(ExportError::file(what, path)(error));
+        }
+        attempts += 1;
     }
 }
 

@@ -4,6 +4,7 @@
 //! FOLDER/step=10s/day=2026-11-22/tachograph-RECORDER.parquet
 //! ```
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -120,15 +121,20 @@ fn has_file(folder: &Path) -> io::Result<bool> {
 
 /// The exported files in the folder of a partition.
 pub(crate) fn files(partition: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(partition)? {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with(FILE_PREFIX) && name.ends_with(FILE_SUFFIX) {
-            found.push(path);
-        }
+    let is_ours = |name: &str| name.starts_with(FILE_PREFIX) && name.ends_with(FILE_SUFFIX);
+    let mut found = names(partition)?;
+    found.retain(|name| name.to_str().is_some_and(is_ours));
+    Ok(found.into_iter().map(|name| partition.join(name)).collect())
+}
+
+/// The names in the folder of a partition; none if another recorder has just removed it, because it
+/// was empty.
+pub(crate) fn names(partition: &Path) -> io::Result<Vec<OsString>> {
+    match std::fs::read_dir(partition) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.file_name())).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
-    Ok(found)
 }
 
 /// An exported file as it is now. Another one in its place has another time.

@@ -176,8 +176,10 @@ fn clients_on_another_machine_load_both_commits() {
     let mut command = repo.command(&[&SHORT[..], &further].concat());
     far::here(&mut command, &repo.place, "diff-from");
     let ended = repo.place.finish(command);
-    let json = ended.status(1).json();
+    // On a busy machine there may be too few blocks for a verdict.
+    let json = ended.measured().json();
     adds_up(&json);
+    assert_ne!(json["diff"]["verdict"], "no_regression");
     let client = &json["parts"][0]["layout"]["machines"][1];
     assert_eq!((&client["name"], &client["is_client"]), (&"client".into(), &true.into()));
     repo.is_clean();

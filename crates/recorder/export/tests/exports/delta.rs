@@ -11,7 +11,7 @@ use crate::reading::{Totals, read};
 use crate::recorder::{self, DAY_US, HOUR_US, Recorder, at};
 use crate::{request, totals};
 
-fn commit(store: &mut dyn Store, table: &Path) -> (Summary, Option<u64>) {
+pub(crate) fn commit(store: &mut dyn Store, table: &Path) -> (Summary, Option<u64>) {
     export_delta(store, table, &request(at("2027-01-01")), &mut |_| {}).unwrap()
 }
 

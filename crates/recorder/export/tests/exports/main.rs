@@ -263,6 +263,32 @@ fn recorders_write_side_by_side() {
     assert_eq!(partitions(folder.path()).unwrap().len(), 3);
 }
 
+/// The folder of their day comes and goes: each removes it when it is empty.
+#[test]
+fn recorders_that_take_a_day_back_do_not_disturb_each_other() {
+    let (plain, table) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let export_all = || {
+        let mut store = Memory::new();
+        let day_us = at("2026-11-20");
+        Recorder::new(&mut store).count("stays", "a", day_us - DAY_US, HOUR_US, 1);
+        for _ in 0..25 {
+            Recorder::again(&mut store).count("requests", "a", day_us, HOUR_US, 3);
+            run(&mut store, plain.path(), &request(i64::MAX));
+            delta::commit(&mut store, table.path());
+            Recorder::again(&mut store).retract("requests", "a", day_us, HOUR_US, 3);
+            run(&mut store, plain.path(), &request(i64::MAX));
+            delta::commit(&mut store, table.path());
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(export_all);
+        }
+    });
+    // Three steps of the day before, and nothing else.
+    assert_eq!((partitions(plain.path()).unwrap().len(), tables(plain.path()).len()), (3, 9));
+}
+
 #[test]
 fn leftovers_of_this_recorder_are_removed_and_those_of_others_are_not() {
     let mut store = Memory::new();
