@@ -3,7 +3,7 @@
 # so one after another leaves the CPUs idle for half of the time. A program of many subjects
 # (`tests/all`) runs each of its modules as if it were a program. Tests that need a verdict measure
 # one after another (`turn` in their support). What a program prints is printed when it has ended, as
-# `cargo test` would; at the end come the twenty that took longest.
+# `cargo test` would; at the end come the twenty that took longest, and the CPU time of all.
 #
 #     scripts/test.sh [-p PACKAGE…]     all tests of the workspace, or of these packages
 set -euo pipefail
@@ -83,6 +83,7 @@ done
 echo "took longest:"
 # Not by head, which may end before sort has written everything: pipefail would make that a failure.
 sort -rn "$work/times" | sed -n '1,20s/^/    /p'
+awk '{ user += $6; system_ += $11 } END { print "    all: " user " s of CPU (user), " system_ " s (system)" }' "$work/times"
 if [ -e "$work/not-run" ]; then
   echo "not run:"
   sort -u "$work/not-run" | sed 's/^/    /'

@@ -191,15 +191,38 @@ impl Throwaway {
         &self.folder
     }
 
+    /// Makes the data folder: a copy of the first one, which takes a tenth of the time.
     fn init(&self) -> Result<(), NoServer> {
+        let data = self.folder.join("data");
+        let first = self.first_data();
+        if first.as_deref().is_some_and(|first| copy(first, &data)) {
+            return Ok(());
+        }
         let mut command = Command::new("env");
         command.args(as_postgres()).arg(self.programs.join("initdb"));
         command.args(["-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--no-locale", "-D"]);
-        let output = command.arg(self.folder.join("data")).output().map_err(failed)?;
-        if output.status.success() {
-            return Ok(());
+        let output = command.arg(&data).output().map_err(failed)?;
+        if !output.status.success() {
+            return Err(NoServer::Failed(String::from_utf8_lossy(&output.stderr).into_owned()));
         }
-        Err(NoServer::Failed(String::from_utf8_lossy(&output.stderr).into_owned()))
+        if let Some(first) = first {
+            let part = PathBuf::from(format!("{}.{}", first.display(), std::process::id()));
+            // Another process may have been first.
+            if copy(&data, &part) && std::fs::rename(&part, &first).is_err() {
+                let _ = std::fs::remove_dir_all(&part);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the first data folder of this version is kept, if that can be told.
+    fn first_data(&self) -> Option<PathBuf> {
+        let output = Command::new(self.programs.join("postgres")).arg("--version").output().ok()?;
+        let version = String::from_utf8_lossy(&output.stdout);
+        let version = version.split_whitespace().nth(2)?;
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/tmp");
+        std::fs::create_dir_all(&folder).ok()?;
+        Some(folder.join(format!("postgresql-{version}")))
     }
 }
 
@@ -210,6 +233,16 @@ impl Drop for Throwaway {
             let _ = std::fs::remove_dir_all(&self.folder);
         }
     }
+}
+
+/// Copies a folder with owners and rights; leaves nothing if that fails.
+fn copy(from: &Path, to: &Path) -> bool {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).stderr(Stdio::null()).status();
+    let is_copied = copied.is_ok_and(|status| status.success());
+    if !is_copied {
+        let _ = std::fs::remove_dir_all(to);
+    }
+    is_copied
 }
 
 fn failed(error: impl std::error::Error) -> NoServer {

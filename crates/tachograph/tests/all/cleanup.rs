@@ -6,7 +6,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::support::{
-    self, Place, TACHOGRAPH, eventually, marker, processes_with_environment, signal, wait,
+    self, Place, TACHOGRAPH, UNHURRIED, eventually, marker, processes_with_environment, signal,
+    wait,
 };
 
 /// How long a stack is waited for that ignores SIGTERM: seconds, where many are stopped.
@@ -16,7 +17,7 @@ const LONG: &str = "30s";
 
 /// Starts a comparison with awkward stacks: daemons, processes that ignore SIGTERM, and plain ones.
 fn start(place: &Place, marker: &str, stop_timeout: &str) -> Child {
-    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT {UNHURRIED}");
     let stack = |name: &str, command: &str| {
         format!(
             "[[variant]]\nname = \"{name}\"\ntarget = \"http://127.0.0.1:$PORT/\"\n\
@@ -181,7 +182,7 @@ fn a_part_that_was_not_begun_was_missing_from_a_stopped_run() {
     let text = format!(
         "[experiment]\nname = \"two\"\ntitle = \"Two\"\nquestion = \"Which?\"\n\
          offers = [\"closed\"]\n[stack.server]\ntarget = \"http://127.0.0.1:$PORT/\"\n\
-         process = {{ command = \"$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT\", \
+         process = {{ command = \"$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT {UNHURRIED}\", \
          ready = \"127.0.0.1:$PORT\" }}\n{}{}",
         part("first"),
         part("second")

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::support::{Ended, Place, TACHOGRAPH, assert_valid, eventually, free_port, signal, wait};
+use crate::support::{
+    Ended, Place, TACHOGRAPH, UNHURRIED, assert_valid, eventually, free_port, signal, wait,
+};
 
 fn compare(place: &Place, further: &[&str]) -> Ended {
-    let tcp = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
-    let unix = format!("{TACHOGRAPH} serve-fixture --listen unix:$SOCKET");
+    let tcp = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT {UNHURRIED}");
+    let unix = format!("{TACHOGRAPH} serve-fixture --listen unix:$SOCKET {UNHURRIED}");
     let mut args = vec!["compare", "--quick", "--max-time", "1s", &tcp, &unix];
     args.extend(further);
     place.run(&args)
@@ -98,7 +100,8 @@ fn a_threshold_decides_the_exit_status() {
 fn too_few_blocks_were_said_to_be_well() {
     let place = Place::new();
     let few = |further: &[&str]| {
-        let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+        let server =
+            format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT {UNHURRIED}");
         let args = ["compare", "--quick", "--max-time", "1s", "--closed-only"];
         place.run(&[&args[..], &[&server, &server, "-n", "a", "-n", "b"], further].concat())
     };
@@ -159,7 +162,7 @@ fn a_server_that_reads_its_port_from_the_environment_is_compared() {
 #[test]
 fn two_servers_that_need_no_python_failed_for_want_of_a_python_cache() {
     let place = Place::new();
-    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT {UNHURRIED}");
     let compare = |further: &[&str]| {
         let quick = ["compare", "--quick", "--max-time", "1s", "--closed-only"];
         let servers = [server.as_str(), &server, "-n", "a", "-n", "b"];
@@ -177,7 +180,7 @@ fn two_servers_that_need_no_python_failed_for_want_of_a_python_cache() {
 
 /// A comparison that runs until stopped, with additional arguments.
 fn long_comparison(place: &Place, further: &[&str]) -> Child {
-    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT {UNHURRIED}");
     let args = ["compare", "--quick", &server, &server, "-n", "a", "-n", "b"];
     let mut command = place.command(&[&args[..], further].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

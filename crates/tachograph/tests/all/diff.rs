@@ -18,6 +18,12 @@ const SERVER: &str = "exec \"$TACHOGRAPH\" serve-fixture --listen \"tcp://127.0.
 
 const SERVE: &str = "sh serve.sh $PORT";
 
+/// Flags of another server, whose speed does not matter.
+const OTHER: &str = "--delay-every 1 --delay 6ms";
+
+/// Flags of a server that is a third as fast, also on a busy machine.
+const SLOWER: &str = "--delay-every 1 --delay 15ms";
+
 /// A short measurement; six blocks take half of its time unless the machine is busy.
 const SHORT: [&str; 6] = ["--quick", "--closed-only", "--precision", "30%", "--max-time", "60s"];
 
@@ -32,7 +38,7 @@ impl Repo {
         std::fs::create_dir(repo.root()).unwrap();
         repo.git(&["init", "-q", "-b", "main"]);
         repo.write("serve.sh", SERVER);
-        repo.write("flags", "--burn 300us");
+        repo.write("flags", "--delay-every 1 --delay 5ms");
         repo.write(".gitignore", "ignored\n");
         std::fs::create_dir(repo.root().join("api")).unwrap();
         repo.write("api/name", "A folder.\n");
@@ -102,8 +108,8 @@ fn git(folder: &Path, args: &[&str]) -> String {
 fn a_slower_head_fails_and_every_export_holds_it() {
     let _turn = turn();
     let repo = Repo::new();
-    repo.write("flags", "--burn 900us");
-    repo.commit("Slower | by *600* µs");
+    repo.write("flags", SLOWER);
+    repo.commit("Slower | by *10* ms");
     // Neither is measured nor touched.
     repo.write("flags", "--burn 1us");
     repo.git(&["add", "flags"]);
@@ -144,7 +150,7 @@ fn a_slower_head_fails_and_every_export_holds_it() {
     // On a busy machine a warning may weaken the verdict, which then has a mark.
     let answer = markdown.replacen("**⚠ ", "**", 1);
     assert!(answer.starts_with("**Regression beyond 2%**: throughput 0."), "{markdown}");
-    assert!(markdown.contains("Slower \\| by \\*600\\* µs"), "{markdown}");
+    assert!(markdown.contains("Slower \\| by \\*10\\* ms"), "{markdown}");
     assert!(markdown.contains("<details>") && markdown.ends_with("</details>\n"), "{markdown}");
     let env = read("env");
     assert!(env.starts_with("verdict=regression\nmetric=throughput\nratio=0."), "{env}");
@@ -168,15 +174,14 @@ fn a_slower_head_fails_and_every_export_holds_it() {
 
 #[test]
 fn clients_on_another_machine_load_both_commits() {
-    let _turn = turn();
     let repo = Repo::new();
-    repo.write("flags", "--burn 900us");
+    repo.write("flags", SLOWER);
     repo.commit("Slower");
+    let short = ["--quick", "--closed-only", "--max-time", "4s"];
     let further = ["--served-by", "counter_file=served", "--from", "client", "--json", SERVE];
-    let mut command = repo.command(&[&SHORT[..], &further].concat());
+    let mut command = repo.command(&[&short[..], &further].concat());
     far::here(&mut command, &repo.place, "diff-from");
     let ended = repo.place.finish(command);
-    // On a busy machine there may be too few blocks for a verdict.
     let json = ended.measured().json();
     adds_up(&json);
     assert_ne!(json["diff"]["verdict"], "no_regression");
@@ -191,7 +196,7 @@ fn uncommitted_changes_are_measured_on_request_in_a_folder_with_other_conditions
     let repo = Repo::new();
     // On the base itself there is nothing to compare but them.
     repo.diff(&[SERVE]).status(0).says("nothing to compare:").says("--dirty");
-    repo.write("flags", "--burn 900us");
+    repo.write("flags", SLOWER);
     repo.write("new", "a new file");
     repo.write("ignored", "an ignored one");
     // The folder is that of the worktree; the user's own conditions replace the default ones.
@@ -216,7 +221,7 @@ fn uncommitted_changes_are_measured_on_request_in_a_folder_with_other_conditions
     assert_eq!(json["diff"]["head"]["dirty"], true);
     assert!(json["comparisons"][0]["high"].as_f64() < Some(0.7), "{}", json["comparisons"][0]);
     let out = std::fs::read_to_string(repo.place.path("out")).unwrap();
-    assert_eq!(out, ", --burn 300us\nnew, --burn 900us\n");
+    assert_eq!(out, format!(", --delay-every 1 --delay 5ms\nnew, {SLOWER}\n"));
     assert_eq!(repo.git(&["status", "--porcelain"]), " M flags\n?? new\n");
     repo.is_clean();
 }
@@ -224,7 +229,7 @@ fn uncommitted_changes_are_measured_on_request_in_a_folder_with_other_conditions
 #[test]
 fn what_cannot_be_compared_is_one_sentence_with_a_remedy() {
     let repo = Repo::new();
-    repo.write("flags", "--burn 301us");
+    repo.write("flags", OTHER);
     repo.commit("A change");
     let short = repo.git(&["rev-parse", "--short", "HEAD"]).trim().to_owned();
     let fails = |args: &[&str], sentences: &[&str]| {
@@ -245,8 +250,8 @@ fn what_cannot_be_compared_is_one_sentence_with_a_remedy() {
         &["error: base ", "(A server) does not build", "exited with status 3", "| one", "| two"],
     );
     fails(
-        &["--build", "grep -q 300us flags", SERVE],
-        &[&format!("error: head {short} (A change) does not build: `grep -q 300us flags`")],
+        &["--build", "grep -q 5ms flags", SERVE],
+        &[&format!("error: head {short} (A change) does not build: `grep -q 5ms flags`")],
     );
     fails(
         &["--build", "sleep 600", "--build-timeout", "1s", SERVE],
@@ -270,7 +275,7 @@ fn what_cannot_be_compared_is_one_sentence_with_a_remedy() {
 #[test]
 fn a_summary_is_written_also_if_nothing_was_measured() {
     let repo = Repo::new();
-    repo.write("flags", "--burn 301us");
+    repo.write("flags", OTHER);
     repo.commit("A change");
     repo.place.write("s.md", "an older result");
     let files = ["--export-markdown", "../s.md", "--export-env", "../env"];
@@ -306,9 +311,9 @@ fn a_server_that_starts_in_one_commit_only_is_named_with_its_log() {
 #[test]
 fn a_shallow_clone_a_bare_one_and_no_repository_say_what_to_do() {
     let repo = Repo::new();
-    repo.write("flags", "--burn 301us");
+    repo.write("flags", OTHER);
     repo.commit("A change");
-    repo.write("flags", "--burn 302us");
+    repo.write("flags", SLOWER);
     repo.commit("Another change");
     let url = format!("file://{}", repo.root().display());
     let clone = |name: &str, args: &[&str]| {
@@ -342,7 +347,7 @@ fn a_shallow_clone_a_bare_one_and_no_repository_say_what_to_do() {
 /// Ends a comparison while it builds, and while it measures.
 fn end_by(signal: Signal, status: Option<i32>) {
     let repo = Repo::new();
-    repo.write("flags", "--burn 301us");
+    repo.write("flags", OTHER);
     repo.commit("A change");
     for (build, is_far_enough) in [
         ("setsid sleep 500 & touch building; exec sleep 500", "building"),

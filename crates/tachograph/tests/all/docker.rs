@@ -29,7 +29,7 @@ warmup = "50ms"
 [stack.app]
 served_by = { counter_file = "$DIR/served" }
 target = "http://$REACH/"
-container = { command = "$TACHOGRAPH serve-fixture --listen $LISTEN --served-file $DIR/served", volumes = ["$DIR"], read_only = ["PROGRAMS"], network = "$NETWORK", publish = "$PORT:8000", ready = "http://$REACH/" }
+container = { command = "$TACHOGRAPH serve-fixture --listen $LISTEN --served-file $DIR/served --delay-every 1 --delay 5ms", volumes = ["$DIR"], read_only = ["PROGRAMS"], network = "$NETWORK", publish = "$PORT:8000", ready = "http://$REACH/" }
 
 [[part]]
 name = "all"
@@ -49,13 +49,13 @@ shared-socket = { NETWORK = "none", LISTEN = "unix:$SOCKET", REACH = "unix:$SOCK
 name = "asked"
 served_by = { counter_file = "$DIR/served" }
 target = "http://unix:$SOCKET:/"
-container = { command = "$TACHOGRAPH serve-fixture --listen unix:$SOCKET --served-file $DIR/served", volumes = "$DIR", read_only = "PROGRAMS", network = "none", health = "test -S $SOCKET", ready = "healthy" }
+container = { command = "$TACHOGRAPH serve-fixture --listen unix:$SOCKET --served-file $DIR/served --delay-every 1 --delay 5ms", volumes = "$DIR", read_only = "PROGRAMS", network = "none", health = "test -S $SOCKET", ready = "healthy" }
 
 [[part.variant]]
 name = "built"
 served_by = { counter_file = "$DIR/served" }
 target = "http://unix:$SOCKET:/"
-container = { build = "IMAGE/Dockerfile", command = "/tachograph serve-fixture --listen unix:$SOCKET --served-file $DIR/served", volumes = "$DIR", network = "none", ready = "healthy" }
+container = { build = "IMAGE/Dockerfile", command = "/tachograph serve-fixture --listen unix:$SOCKET --served-file $DIR/served --delay-every 1 --delay 5ms", volumes = "$DIR", network = "none", ready = "healthy" }
 "#;
 
 /// An image with only tachograph and its shared libraries.

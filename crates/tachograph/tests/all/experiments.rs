@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::Seed;
 use serde_json::Value;
 
-use crate::support::{Place, TACHOGRAPH, wait};
+use crate::support::{Place, TACHOGRAPH, UNHURRIED, wait};
 
 /// Runs a copy of a built-in experiment as briefly as possible, one block per part, and checks every
 /// variant: served equals completed, or it names what it lacks.
@@ -237,7 +237,7 @@ fn without_baseline(place: &Place) {
     let text = format!(
         "[experiment]\nname = \"three\"\ntitle = \"t\"\nquestion = \"q\"\noffers = [\"closed\"]\n\n\
          [stack.app]\ntarget = \"http://127.0.0.1:$PORT/\"\n\
-         process = {{ command = \"{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT --body $NAME\", ready = \"127.0.0.1:$PORT\" }}\n\n{}{}{}",
+         process = {{ command = \"{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT {UNHURRIED} --body $NAME\", ready = \"127.0.0.1:$PORT\" }}\n\n{}{}{}",
         variant("absent", needs),
         variant("second", ""),
         variant("third", "")

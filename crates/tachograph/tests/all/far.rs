@@ -9,13 +9,14 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
-    self, Ended, Place, Server, TACHOGRAPH, adds_up, assert_valid, eventually, marker,
+    self, Ended, Place, Server, TACHOGRAPH, UNHURRIED, adds_up, assert_valid, eventually, marker,
     processes_with_environment, signal, wait,
 };
 
 /// A server that other machines can reach, if there are any.
 fn server() -> String {
-    format!("{TACHOGRAPH} serve-fixture --listen tcp://$HOST:$PORT --served-file $DIR/tally")
+    let listens = format!("{TACHOGRAPH} serve-fixture --listen tcp://$HOST:$PORT {UNHURRIED}");
+    format!("{listens} --served-file $DIR/tally")
 }
 
 /// A command that reaches other machines as [`here`] says.

@@ -1,6 +1,6 @@
 //! What is secret in a command line is neither printed, exported nor recorded.
 
-use crate::support::{Ended, Place, Server, TACHOGRAPH};
+use crate::support::{Ended, Place, Server, TACHOGRAPH, UNHURRIED};
 
 const EXPORTS: [&str; 8] = [
     "--export-json",
@@ -47,7 +47,7 @@ fn nothing_leaks(place: &Place, ended: &Ended) {
 fn a_comparison_does_not_leak_secrets() {
     let place = Place::new();
     place.write("headers.txt", "X-Api-Key: s3cr3t-file\n\nAccept: text/html\n");
-    let serve = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+    let serve = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT {UNHURRIED}");
     let first = format!("env PGPASSWORD=s3cr3t-env {serve}");
     let second = format!("{serve} --body postgres://ada:s3cr3t-url@db/x");
     let mut args = vec!["compare", "--quick", "--closed-only", "--max-time", "4s"];
@@ -86,7 +86,7 @@ fn an_experiment_does_not_leak_secrets() {
         "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\noffers = [\"closed\"]\n\n\
          [load]\nmethod = \"POST\"\nheaders = [\"X-Trace: s3cr3t-header\", \"Accept: text/html\"]\n\
          body = \"s3cr3t-body\"\n\n[stack.app]\ntarget = \"http://127.0.0.1:$PORT/\"\n\
-         process = {{ command = \"env DB_PASS=s3cr3t-env {TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT\", ready = \"127.0.0.1:$PORT\" }}\n\n\
+         process = {{ command = \"env DB_PASS=s3cr3t-env {TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT {UNHURRIED}\", ready = \"127.0.0.1:$PORT\" }}\n\n\
          [[variant]]\nname = \"one\"\nstack = \"app\"\n\n[[variant]]\nname = \"two\"\nstack = \"app\"\n"
     );
     let folder = place.path("files");

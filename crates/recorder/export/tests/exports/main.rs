@@ -271,7 +271,7 @@ fn recorders_that_take_a_day_back_do_not_disturb_each_other() {
         let mut store = Memory::new();
         let day_us = at("2026-11-20");
         Recorder::new(&mut store).count("stays", "a", day_us - DAY_US, HOUR_US, 1);
-        for _ in 0..25 {
+        for _ in 0..12 {
             Recorder::again(&mut store).count("requests", "a", day_us, HOUR_US, 3);
             run(&mut store, plain.path(), &request(i64::MAX));
             delta::commit(&mut store, table.path());

@@ -24,6 +24,9 @@ pub(crate) fn turn() -> File {
     file
 }
 
+/// Options of `serve-fixture` where its speed does not matter: it leaves the CPUs to other tests.
+pub(crate) const UNHURRIED: &str = "--delay-every 1 --delay 5ms";
+
 /// The binary under test.
 pub(crate) const TACHOGRAPH: &str = env!("CARGO_BIN_EXE_tachograph");
 
@@ -106,11 +109,11 @@ impl Place {
         self.finish(self.command(args))
     }
 
-    /// Runs a comparison for eight seconds, and for a minute where a busy machine needs more for enough
+    /// Runs a comparison for 14 seconds, and for a minute where a busy machine needs more for enough
     /// blocks.
     pub(crate) fn compare(&self, args: &[&str]) -> Ended {
         let run = |time| self.run(&[&["compare", "--quick", "--max-time", time], args].concat());
-        let ended = run("8s");
+        let ended = run("14s");
         if ended.status == Some(2) { run("60s") } else { ended }
     }
 
