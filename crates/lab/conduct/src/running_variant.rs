@@ -515,12 +515,10 @@ impl Setting<'_> {
 /// Runs the command that prepares a start, on the stack's machine.
 fn prepare(variant: &Variant, site: &Site, around: &Setting<'_>) -> Result<(), StartError> {
     let Some(command) = &variant.stack.prepare else { return Ok(()) };
+    let folder = variant.stack.working_dir.as_deref();
     match &site.stack {
-        None => {
-            let folder = variant.stack.working_dir.as_deref();
-            Ok(stage::run_hook("--prepare", command, folder, &around.stop)?)
-        }
-        Some(machine) => Ok(machine.hook("--prepare", command)?),
+        None => Ok(stage::run_hook("--prepare", command, folder, &around.stop)?),
+        Some(machine) => Ok(machine.hook("--prepare", command, folder)?),
     }
 }
 

@@ -37,6 +37,7 @@ impl Stack {
             host: options.host,
             path_prepend: options.path_prepend,
             files: options.files,
+            working_dir: options.working_dir,
             seed: options.seed,
         };
         Ok(Stack::Far(far::Stack::start(machine, stack, options)?))

@@ -38,7 +38,7 @@ pub use error::FarError;
 pub use frame::{FRAME_BYTES_MAX, FrameError, read_frame, write_frame};
 pub use link::{Ends, Transport};
 pub use machine::{Machine, PendingReading};
-pub use message::{Claim, Facts, Look, MachineReading, StackOptions};
+pub use message::{Claim, ErrandOrder, Facts, Look, MachineReading, StackOptions};
 pub use session::{Clients, CombinedSlice};
 pub use stack::{CountReader, ProfiledStack, Stack};
 

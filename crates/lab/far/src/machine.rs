@@ -1,18 +1,18 @@
 //! Another machine: the near end of its agent.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{CpuSet, Nanos, RunId, monotonic_now};
 use drive::{RoundTrip, StopFlag};
 use host::Way;
 use profile::ProfilerOptions;
-use stage::ExperimentFile;
+use stage::{ErrandEnd, ExperimentFile};
 
 use crate::clock::Offset;
 use crate::error::{AgentError, FarError};
 use crate::link::{AgentChannel, Ends, PendingAnswer};
-use crate::message::{Answer, Ask, Claim, Facts, Look, MachineReading};
+use crate::message::{Answer, Ask, Claim, ErrandOrder, Facts, Look, MachineReading};
 
 /// Exchanges for one measurement of the clock offset.
 const EXCHANGES: usize = 8;
@@ -166,6 +166,14 @@ impl Machine {
         answered!(self, Ask::Files(files), Answer::Folder(folder) => folder)
     }
 
+    /// Runs a command there, and waits for it; what it leaves running is stopped.
+    ///
+    /// # Errors
+    /// If it cannot be started, if the near end stops it, or if the connection is lost.
+    pub fn errand(&self, errand: ErrandOrder) -> Result<ErrandEnd, FarError> {
+        answered!(self, Ask::Errand(errand), Answer::Ended(ended) => ended)
+    }
+
     /// Creates an environment with these Python packages; returns the folder of its programs.
     ///
     /// # Errors
@@ -179,13 +187,14 @@ impl Machine {
         answered!(self, Ask::Python { requirements, interpreter }, Answer::Folder(folder) => folder)
     }
 
-    /// Runs a shell command; `option` is the option that gave it.
+    /// Runs a shell command, in a folder there if one is given; `option` is the option that gave it.
     ///
     /// # Errors
     /// If it fails.
-    pub fn hook(&self, option: &str, command: &str) -> Result<(), FarError> {
+    pub fn hook(&self, option: &str, command: &str, folder: Option<&Path>) -> Result<(), FarError> {
+        let folder = folder.map(Path::to_owned);
         let (option, command) = (option.to_owned(), command.to_owned());
-        answered!(self, Ask::Hook { option, command }, Answer::Done => ())
+        answered!(self, Ask::Hook { option, command, folder }, Answer::Done => ())
     }
 
     /// Samples its CPUs from now on, for the stacks that are watched.

@@ -8,7 +8,7 @@ use record::Profile;
 use serde::{Deserialize, Serialize};
 use spec::{Load, ServedBy};
 use stage::server_count::Count;
-use stage::{ExperimentFile, StopReport};
+use stage::{ErrandEnd, ExperimentFile, StopReport};
 
 use crate::error::AgentError;
 
@@ -49,8 +49,9 @@ pub(crate) enum Ask {
     Way { server: String },
     Begin(RunId),
     Files(Vec<ExperimentFile>),
+    Errand(ErrandOrder),
     Python { requirements: Vec<String>, interpreter: Option<String> },
-    Hook { option: String, command: String },
+    Hook { option: String, command: String, folder: Option<std::path::PathBuf> },
     Start { stack: Box<spec::Stack>, options: StackOptions },
     Expand { stack: u64, text: String },
     Look(Look),
@@ -81,6 +82,7 @@ pub(crate) enum Answer {
     Way { way: Option<Way>, round_trip: RoundTrip },
     Done,
     Folder(std::path::PathBuf),
+    Ended(ErrandEnd),
     Text(String),
     Maybe(Option<String>),
     Lines(Vec<String>),
@@ -126,6 +128,21 @@ pub struct Claim {
     pub wait: bool,
 }
 
+/// A command that is neither measured nor a server; see [`stage::Errand`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ErrandOrder {
+    /// Its name, for messages.
+    pub name: String,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Its working directory.
+    pub folder: std::path::PathBuf,
+    /// Additional environment variables.
+    pub env: Vec<(String, String)>,
+    /// When to stop it.
+    pub timeout: Nanos,
+}
+
 /// How to start a stack on another machine; see [`stage::StartOptions`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StackOptions {
@@ -143,6 +160,8 @@ pub struct StackOptions {
     pub path_prepend: Vec<std::path::PathBuf>,
     /// The folder of `$FILES` on that machine.
     pub files: Option<std::path::PathBuf>,
+    /// The working directory on that machine, if it is not the user's.
+    pub working_dir: Option<std::path::PathBuf>,
     /// Determines ports and the names of folders.
     pub seed: Seed,
 }

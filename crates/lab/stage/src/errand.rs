@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use base::Seed;
+use serde::{Deserialize, Serialize};
 
 use crate::allocation::{allocate, stack_id};
 use crate::draws::Draws;
@@ -40,7 +41,7 @@ pub struct Errand<'a> {
 }
 
 /// The outcome of an errand.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrandEnd {
     /// How it ended; `None` after the timeout.
     pub exit: Option<ProcessExit>,

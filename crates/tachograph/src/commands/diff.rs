@@ -1,5 +1,6 @@
 //! `tachograph diff`: two commits of a repository, checked out, built and compared.
 
+mod sent_commits;
 mod worktrees;
 
 use std::path::{Path, PathBuf};
@@ -45,11 +46,23 @@ fn diff(flags: &DiffFlags, global: &GlobalFlags) -> Outcome {
     }
     let stop = stage::signals::install().map_err(Failure::new)?;
     let id = base::RunId::new(base::timestamp_now(), base::Seed::from_time().0);
-    let stage = Stage::new(StageOptions::new(executable()?, id))?;
+    let stage = Stage::new(StageOptions::new(executable()?, id.clone()))?;
     let worktrees = Worktrees::new(&stage, &commits.repository, flags, &stop)?;
-    let plan = plan(flags, &commits, &worktrees)?;
+    let mut plan = plan_of(flags, &commits, &worktrees)?;
     let texts = conditions(flags);
     let conditions = spec::FailIf::of_plan(&texts, &plan)?;
+    let (worktrees, machines) = match &flags.site.on {
+        None => (worktrees, None),
+        Some(name) => {
+            let machines = super::far::connected_for(&plan, &stop)?;
+            let there = machines.iter().find(|machine| machine.name() == name);
+            let there = there.ok_or_else(|| Failure::new(format!("{name} is not connected")))?;
+            let worktrees = worktrees.on(there, &id, &commits)?;
+            // In the folders of that machine.
+            plan = plan_of(flags, &commits, &worktrees)?;
+            (worktrees, Some(machines))
+        }
+    };
     let hooks = &flags.comparison.servers.hooks;
     let each = |text: &Option<String>| text.iter().cloned().collect::<Vec<_>>();
     worktrees.make(&commits, &|line| {
@@ -61,7 +74,7 @@ fn diff(flags: &DiffFlags, global: &GlobalFlags) -> Outcome {
     around(&setup, &cleanup, || {
         let comparison = &flags.comparison;
         let (schedule, result) = (&comparison.schedule, &comparison.result);
-        let run = measure(&plan, RunKind::Compare, None, schedule, result, global)?;
+        let run = measure(&plan, RunKind::Compare, None, machines, schedule, result, global)?;
         check_started(&run, &commits)?;
         let gates = report::decide_conditions(&run, &conditions);
         let margin = result.fail_if.is_empty().then(|| margin(flags));
@@ -109,6 +122,12 @@ impl Commits {
                 "--dirty measures the working tree, so it cannot be combined with a HEAD",
             ));
         }
+        if let Some(machine) = flags.site.on.as_ref().filter(|_| flags.dirty) {
+            return Err(Failure::new(format!(
+                "--dirty measures the working tree, and only commits are sent to {machine}: commit \
+                 the changes, or leave out --on"
+            )));
+        }
         let repository = Repository::here()?;
         let head_name = head_name.unwrap_or("HEAD");
         let mut head = repository.commit(head_name)?;
@@ -153,7 +172,11 @@ fn nothing(commits: &Commits) -> String {
 }
 
 /// The plan; the first variant is the base.
-fn plan(flags: &DiffFlags, commits: &Commits, worktrees: &Worktrees<'_>) -> Result<Plan, Failure> {
+fn plan_of(
+    flags: &DiffFlags,
+    commits: &Commits,
+    worktrees: &Worktrees<'_>,
+) -> Result<Plan, Failure> {
     let comparison = &flags.comparison;
     let command = flags.parts().2.to_owned();
     let folders = worktrees.folders();
@@ -171,7 +194,7 @@ fn plan(flags: &DiffFlags, commits: &Commits, worktrees: &Worktrees<'_>) -> Resu
         margin: comparison.schedule.margin.or(by_default.then_some(MARGIN)),
         working_dirs: folders.to_vec(),
         deciding_secondaries: if by_default { METRICS.len() as u32 - 1 } else { 0 },
-        ..flags.clients.place(comparison.args()?)
+        ..flags.site.place(comparison.args()?)
     })?;
     let Commits { base, head, .. } = commits;
     let dirty = if head.dirty { " with uncommitted changes" } else { "" };

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use conduct::Machines;
 use drive::StopFlag;
 use far::{Claim, Ends, FarError, Machine, Transport};
 use spec::Plan;
@@ -34,24 +33,15 @@ pub(crate) fn connected(names: &[&str], stop: &StopFlag) -> Result<Vec<Arc<Machi
     connected.into_iter().map(|machine| machine.map(Arc::new)).collect()
 }
 
-/// Runs the agent on every machine that a plan names, and claims their CPUs.
-///
-/// `command` is shown to other measurements there. If `may_wait`, waits until they have ended.
-pub(crate) fn claimed(
-    plan: &Plan,
-    stop: &StopFlag,
-    command: &str,
-    may_wait: bool,
-) -> Result<Machines, Failure> {
+/// Runs the agent on every machine that a plan names.
+pub(crate) fn connected_for(plan: &Plan, stop: &StopFlag) -> Result<Vec<Arc<Machine>>, Failure> {
     let mut names: Vec<&str> = Vec::new();
     for name in plan.parts.iter().flat_map(|part| part.machines()) {
         if !names.contains(&name) {
             names.push(name);
         }
     }
-    let machines = connected(&names, stop)?;
-    claim(&machines, command, may_wait)?;
-    Ok(Machines::new(machines))
+    connected(&names, stop)
 }
 
 fn connect(name: &str, options: &far::reach::Options, stop: &StopFlag) -> Result<Machine, Failure> {
@@ -76,7 +66,13 @@ impl Transport for OverSsh {
 }
 
 /// Claims all CPUs of each machine, but not twice, nor again those of this one.
-fn claim(machines: &[Arc<Machine>], command: &str, may_wait: bool) -> Result<(), Failure> {
+///
+/// `command` is shown to other measurements there. If `may_wait`, waits until they have ended.
+pub(crate) fn claim(
+    machines: &[Arc<Machine>],
+    command: &str,
+    may_wait: bool,
+) -> Result<(), Failure> {
     let mut claimed = vec![host::Identity::own()];
     for machine in machines {
         let identity = &machine.facts().identity;

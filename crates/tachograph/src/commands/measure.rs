@@ -1,10 +1,11 @@
 //! Shared by `compare` and `run`: executing a plan, recording it and reporting how it ended.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use base::Seed;
-use conduct::Recording;
+use conduct::{Machines, Recording};
 use record::{GateOutcome, Run, RunKind, RunState};
 use spec::Plan;
 
@@ -31,7 +32,7 @@ pub(crate) fn carry_out(
     result.check()?;
     let conditions = spec::FailIf::of_plan(&result.fail_if, plan)?;
     check_exports(result)?;
-    let run = measure(plan, kind, keep_files, schedule, result, global)?;
+    let run = measure(plan, kind, keep_files, None, schedule, result, global)?;
     publish(&run, result, global)?;
     if let Some(failure) = unmeasured(&run) {
         return Err(failure);
@@ -48,11 +49,12 @@ pub(crate) fn carry_out(
     }
 }
 
-/// Executes a plan and records the run.
+/// Executes a plan and records the run. Its other machines are connected unless they are `connected`.
 pub(crate) fn measure(
     plan: &Plan,
     kind: RunKind,
     keep_files: Option<&Path>,
+    connected: Option<Vec<Arc<far::Machine>>>,
     schedule: &ScheduleFlags,
     result: &ResultFlags,
     global: &GlobalFlags,
@@ -76,7 +78,12 @@ pub(crate) fn measure(
             "--keep-files keeps the files of stacks on this machine; leave it out, or remove on",
         ));
     }
-    let machines = super::far::claimed(plan, &stop, &typed_command(), !schedule.no_wait)?;
+    let connected = match connected {
+        Some(machines) => machines,
+        None => super::far::connected_for(plan, &stop)?,
+    };
+    super::far::claim(&connected, &typed_command(), !schedule.no_wait)?;
+    let machines = Machines::new(connected);
     let options = conduct::Options {
         kind,
         name: result.name.clone(),

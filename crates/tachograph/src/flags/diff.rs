@@ -6,7 +6,7 @@ use base::Nanos;
 use clap::Args;
 
 use super::compare::ComparisonFlags;
-use super::servers::ClientFlags;
+use super::servers::SiteFlags;
 
 pub(crate) const EXAMPLES: &str = "\
 Compares the merge base of BASE and HEAD with HEAD. BASE is by default the main branch
@@ -31,6 +31,7 @@ Examples:
   tachograph diff --build 'cargo build --release' v1.2.0 HEAD 'target/release/app $PORT'
   tachograph diff --dirty 'python3 server.py $PORT'      # uncommitted changes
   tachograph diff HEAD^ './server $PORT' --fail-if 'head.p99 > 1.1 * base.p99'
+  tachograph diff --on user@server --build 'make' './server $HOST:$PORT'   # built there
 docs/ci.md has recipes for GitHub and GitLab.";
 
 /// Flags of `diff`.
@@ -49,7 +50,7 @@ pub(crate) struct DiffFlags {
     #[arg(long)]
     pub(crate) dirty: bool,
     #[command(flatten)]
-    pub(crate) clients: ClientFlags,
+    pub(crate) site: SiteFlags,
     #[command(flatten)]
     pub(crate) comparison: ComparisonFlags,
     /// Write verdict, metric, ratio, low and high as NAME=VALUE lines

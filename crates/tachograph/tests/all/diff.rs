@@ -172,6 +172,14 @@ fn a_slower_head_fails_and_every_export_holds_it() {
     }
 }
 
+/// Fails unless head, which is a third as fast, completed far fewer requests in the same time.
+#[track_caller]
+fn is_slower(json: &serde_json::Value) {
+    let [base, head] = [0, 1].map(|variant| &json["variants"][variant]["ledger"]["completed"]);
+    assert!(base.as_u64() > head.as_u64().map(|head| head * 3 / 2), "{base} and {head}");
+    assert_ne!(json["diff"]["verdict"], "no_regression");
+}
+
 #[test]
 fn clients_on_another_machine_load_both_commits() {
     let repo = Repo::new();
@@ -184,10 +192,94 @@ fn clients_on_another_machine_load_both_commits() {
     let ended = repo.place.finish(command);
     let json = ended.measured().json();
     adds_up(&json);
-    assert_ne!(json["diff"]["verdict"], "no_regression");
+    is_slower(&json);
     let client = &json["parts"][0]["layout"]["machines"][1];
     assert_eq!((&client["name"], &client["is_client"]), (&"client".into(), &true.into()));
     repo.is_clean();
+}
+
+/// A comparison on the machine `server`, whose files are in the place's folder `far`.
+fn far_command(repo: &Repo, marker: &str, args: &[&str]) -> Command {
+    let short = ["--quick", "--closed-only", "--max-time", "4s", "--on", "server"];
+    let mut command = repo.command(&[&short[..], args].concat());
+    far::here(&mut command, &repo.place, marker);
+    command.env("OUT", repo.place.path("out"));
+    command
+}
+
+/// Fails if anything is left on that machine.
+#[track_caller]
+fn nothing_there(repo: &Repo) {
+    let left = || std::fs::read_dir(repo.place.path("far")).unwrap().count();
+    assert!(holds_within(Duration::from_secs(60), || left() == 0), "{} folders are left", left());
+}
+
+#[test]
+fn both_commits_are_built_and_served_on_another_machine() {
+    let repo = Repo::new();
+    repo.write("flags", SLOWER);
+    // More than one message has, of what cannot be compressed.
+    let mut state = 1_u64;
+    let mut byte = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    let large: Vec<u8> = (0..9 << 20).map(|_| byte()).collect();
+    std::fs::write(repo.root().join("large"), large).unwrap();
+    repo.commit("Slower");
+    let build = "pwd >> $OUT; git log --oneline | wc -l >> $OUT; git status --porcelain >> $OUT";
+    let counted = ["--served-by", "counter_file=served", "--build", build, "--json"];
+    let counted = [&counted[..], &["--prepare", "pwd >> $OUT.prepared"]].concat();
+    let ended = repo.place.finish(far_command(&repo, "built", &[&counted[..], &[SERVE]].concat()));
+    ended.says("building base ").says(" on server: pwd");
+    let json = ended.measured().json();
+    adds_up(&json);
+    is_slower(&json);
+    let machine = &json["parts"][0]["layout"]["machines"][1];
+    assert_eq!(machine["name"], "server");
+    assert_eq!(machine["stacks"], serde_json::json!(["base", "head"]));
+    // Each is a whole checkout of one commit, there.
+    let out = std::fs::read_to_string(repo.place.path("out")).unwrap();
+    let lines: Vec<&str> = out.lines().collect();
+    let [base, one, head, also_one] = lines[..] else { panic!("{out}") };
+    let far = repo.place.path("far").display().to_string();
+    assert!(base.starts_with(&far) && head.starts_with(&far) && base != head, "{out}");
+    assert_eq!((one.trim(), also_one.trim()), ("1", "1"), "without history");
+    let prepared = std::fs::read_to_string(repo.place.path("out.prepared")).unwrap();
+    assert!(prepared.lines().all(|line| line == base || line == head), "{prepared}");
+    repo.is_clean();
+    nothing_there(&repo);
+}
+
+#[test]
+fn what_cannot_be_built_on_another_machine_is_said_with_its_name() {
+    let repo = Repo::new();
+    repo.write("flags", OTHER);
+    repo.commit("Other");
+    for (args, message) in [
+        (&["--build", "false", SERVE][..], "(A server) does not build on server: `false` exited"),
+        (&["--dirty", SERVE], "only commits are sent to server: commit the changes, or leave out"),
+        (&["serve -b 127.0.0.1:$PORT"], "listens on a loopback address, which other machines"),
+    ] {
+        let ended = repo.place.finish(far_command(&repo, "refused", args));
+        ended.status(2).says(message);
+        repo.is_clean();
+    }
+    // The end of it in the middle of a build there.
+    for (signal, status) in [(Signal::INT, Some(2)), (Signal::KILL, None)] {
+        let marker = support::marker("build");
+        let build = ["--build", "touch $OUT; sleep 500", SERVE];
+        let mut command = far_command(&repo, &marker, &build);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        eventually("the build", || repo.place.path("out").exists());
+        support::signal(child.id(), signal);
+        assert_eq!(wait(child, Duration::from_secs(60)).status, status);
+        let gone = || processes_with_environment(&marker).is_empty();
+        assert!(holds_within(Duration::from_secs(60), gone), "processes are left");
+        std::fs::remove_file(repo.place.path("out")).unwrap();
+        repo.is_clean();
+        nothing_there(&repo);
+    }
 }
 
 #[test]

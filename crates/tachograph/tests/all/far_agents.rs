@@ -231,6 +231,7 @@ fn start(machine: &Arc<Machine>, place: &Place, marker: &str) -> far::Stack {
         host: spec::LOOPBACK.to_owned(),
         path_prepend: Vec::new(),
         files: None,
+        working_dir: None,
         seed: Seed::from_time(),
     };
     let stack = far::Stack::start(machine, &stack, options).unwrap();

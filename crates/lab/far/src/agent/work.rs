@@ -12,11 +12,13 @@ use host::{Canary, Identity, Meter};
 use profile::{ProfiledStack, Profiler, WatchedStack};
 use spec::Target;
 use stage::server_count::CountReader;
-use stage::{CpuLock, LiveStack, Stage, StageError, StageOptions, StartOptions};
+use stage::{CpuLock, Errand, LiveStack, Stage, StageError, StageOptions, StartOptions};
 
 use super::{Binary, locked};
 use crate::error::AgentError;
-use crate::message::{Answer, Ask, Claim, Facts, Look, MachineReading, OpenSession, StackOptions};
+use crate::message::{
+    Answer, Ask, Claim, ErrandOrder, Facts, Look, MachineReading, OpenSession, StackOptions,
+};
 
 /// A body of more bytes is not sent to the near end.
 const BODY_BYTES_MAX: usize = 12 << 20;
@@ -70,7 +72,7 @@ pub(super) struct Work {
     stacks: Shelf<LiveStack>,
     counters: Shelf<CountReader>,
     sessions: Shelf<Session>,
-    /// Starts that have not ended yet.
+    /// Starts and errands that have not ended yet.
     starting: AtomicU64,
     profiler: Mutex<Option<Profiler>>,
     /// By stack, those that are sampled.
@@ -117,12 +119,13 @@ impl Work {
             }
             Ask::Begin(run) => self.begin(run)?,
             Ask::Files(files) => Answer::Folder(self.begun()?.write_files(&files)?),
+            Ask::Errand(errand) => self.errand(&errand)?,
             Ask::Python { requirements, interpreter } => {
                 let interpreter = interpreter.as_deref().map(Path::new);
                 Answer::Folder(stage::python::ensure_env(&requirements, interpreter, &mut |_| {})?)
             }
-            Ask::Hook { option, command } => {
-                stage::run_hook(&option, &command, None, &self.stop)?;
+            Ask::Hook { option, command, folder } => {
+                stage::run_hook(&option, &command, folder.as_deref(), &self.stop)?;
                 Answer::Done
             }
             Ask::Start { stack, options } => self.start(&stack, options)?,
@@ -236,6 +239,21 @@ impl Work {
         stage.ok_or_else(|| AgentError::other("no run has begun"))
     }
 
+    fn errand(&self, order: &ErrandOrder) -> Result<Answer, AgentError> {
+        let stage = self.begun()?;
+        self.starting.fetch_add(1, Ordering::SeqCst);
+        let ended = stage.run(Errand {
+            name: &order.name,
+            argv: order.argv.clone(),
+            folder: &order.folder,
+            env: order.env.clone(),
+            timeout: order.timeout.into(),
+            stop: &self.stop,
+        });
+        self.starting.fetch_sub(1, Ordering::SeqCst);
+        Ok(Answer::Ended(ended?))
+    }
+
     fn start(&self, stack: &spec::Stack, options: StackOptions) -> Result<Answer, AgentError> {
         let stage = self.begun()?;
         let is_apart = options.host != spec::LOOPBACK;
@@ -249,6 +267,7 @@ impl Work {
                 host: options.host,
                 path_prepend: options.path_prepend,
                 files: options.files,
+                working_dir: options.working_dir,
                 stop: Arc::clone(&self.stop),
                 ..StartOptions::new(options.name, options.seed)
             },

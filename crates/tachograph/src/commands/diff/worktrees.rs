@@ -1,13 +1,15 @@
-//! The worktrees of both commits: checked out and built under a guard.
+//! The worktrees of both commits: checked out and built under a guard, here or on another machine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use far::{ErrandOrder, Machine};
 use record::Revision;
 use stage::{Errand, ErrandEnd, Stage};
 
+use super::sent_commits::{self, REPOSITORY};
 use super::{Commits, NAMES};
 use crate::failure::Failure;
 use crate::flags::diff::DiffFlags;
@@ -19,7 +21,11 @@ const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// The worktrees of base and head in the run's folder, which removes them when it is dropped.
 pub(super) struct Worktrees<'s> {
     stage: &'s Stage,
+    /// The other machine, if they are there.
+    machine: Option<Arc<Machine>>,
     repository: &'s Repository,
+    /// Where git adds worktrees: the user's working tree, or the repository that was sent.
+    root: PathBuf,
     folder: PathBuf,
     build: Option<&'s str>,
     build_timeout: Duration,
@@ -36,12 +42,48 @@ impl<'s> Worktrees<'s> {
     ) -> Result<Worktrees<'s>, Failure> {
         Ok(Worktrees {
             stage,
+            machine: None,
             repository,
+            root: repository.root().to_owned(),
             folder: stage.folder_of_worktrees(repository.git_dir())?,
             build: flags.build.as_deref(),
             build_timeout: flags.build_timeout.into(),
             stop: Arc::clone(stop),
         })
+    }
+
+    /// The same on another machine, to which both commits are sent, without history.
+    pub(super) fn on(
+        mut self,
+        machine: &Arc<Machine>,
+        run: &base::RunId,
+        commits: &Commits,
+    ) -> Result<Worktrees<'s>, Failure> {
+        let sent = self.stage.dir().join(REPOSITORY);
+        let path = sent.display().to_string();
+        let init = ["init", "--quiet", "--bare", "--template=", &path];
+        check(&self.git(&self.root, &init)?, "git cannot make a repository for the two commits")?;
+        // A server may refuse commits that no branch or tag names; this one is the user's own.
+        let serve = "git -c uploadpack.allowAnySHA1InWant=true upload-pack";
+        let git_dir = self.repository.git_dir().display().to_string();
+        // All objects are in one pack, however few they are.
+        let fetch = ["-c", "fetch.unpackLimit=1", "fetch", "--quiet", "--depth=1", "--no-tags"];
+        let rest = ["--upload-pack", serve, &git_dir, &commits.base.id, &commits.head.id];
+        let fetched = self.git(&sent, &[&fetch[..], &rest].concat())?;
+        check(&fetched, "git cannot copy the two commits")?;
+        machine.begin(run).map_err(Failure::new)?;
+        let there = sent_commits::send(&sent, machine)?;
+        self.folder = there.with_file_name("worktrees");
+        self.root = there;
+        self.machine = Some(Arc::clone(machine));
+        let found = self.git(&self.root, &["--version"])?;
+        check(&found, &format!("on {}: git is missing; install it there", machine.name()))?;
+        Ok(self)
+    }
+
+    /// The end of a sentence about what happened, with the machine.
+    fn place(&self) -> String {
+        self.machine.as_ref().map(|machine| format!(" on {}", machine.name())).unwrap_or_default()
     }
 
     /// The working directories of both servers.
@@ -71,7 +113,7 @@ impl<'s> Worktrees<'s> {
         let path = worktree.display().to_string();
         // Hooks are for the user's own checkout; an absolute path is what the cleanup looks for.
         let ended = self.git(
-            self.repository.root(),
+            &self.root,
             &[
                 "-c",
                 "core.hooksPath=/dev/null",
@@ -85,15 +127,16 @@ impl<'s> Worktrees<'s> {
                 &revision.id,
             ],
         )?;
-        check(&ended, &format!("{name} {} cannot be checked out", revision.short))?;
-        if worktree.join(".gitmodules").exists() {
+        let (short, place) = (&revision.short, self.place());
+        check(&ended, &format!("{name} {short} cannot be checked out{place}"))?;
+        if self.has("-e", &worktree.join(".gitmodules"))? {
             self.submodules(name, revision, &worktree, say)?;
         }
         if revision.dirty {
             copy_changes(self.repository, &worktree)?;
         }
         let folder = worktree.join(self.repository.prefix());
-        match folder.is_dir() {
+        match self.has("-d", &folder)? {
             true => Ok(()),
             false => Err(Failure::new(format!(
                 "{name} {} ({}) has no folder {}; run diff in a folder that both commits have",
@@ -112,6 +155,13 @@ impl<'s> Worktrees<'s> {
         worktree: &Path,
         say: &dyn Fn(&str),
     ) -> Result<(), Failure> {
+        if let Some(machine) = &self.machine {
+            say(&format!(
+                "note: submodules are left out, because they are not sent to {}",
+                machine.name()
+            ));
+            return Ok(());
+        }
         if !self.repository.has_submodules()? {
             say("note: submodules are left out, because none is initialised in your checkout; \
                  `git submodule update --init` does that");
@@ -136,10 +186,11 @@ impl<'s> Worktrees<'s> {
         let Some(command) = self.build else { return Ok(()) };
         let Revision { short, subject, .. } = revision;
         let shown = base::redact(command);
-        say(&format!("building {name} {short} ({subject}): {shown}"));
+        let place = self.place();
+        say(&format!("building {name} {short} ({subject}){place}: {shown}"));
         let argv = ["sh", "-c", command].map(str::to_owned).to_vec();
         let ended = self.errand("build", argv, folder, Vec::new(), self.build_timeout)?;
-        let what = format!("{name} {short} ({subject}) does not build: `{shown}`");
+        let what = format!("{name} {short} ({subject}) does not build{place}: `{shown}`");
         match ended.exit {
             None => Err(Failure::new(format!(
                 "{what} took longer than {}; --build-timeout allows more{}",
@@ -148,6 +199,19 @@ impl<'s> Worktrees<'s> {
             ))),
             Some(_) if ended.is_success() => Ok(()),
             Some(exit) => Err(Failure::new(format!("{what} {exit}{}", log(&ended)))),
+        }
+    }
+
+    /// Whether there is such a path: of any kind (`-e`), or a folder (`-d`).
+    fn has(&self, kind: &str, path: &Path) -> Result<bool, Failure> {
+        match &self.machine {
+            None if kind == "-d" => Ok(path.is_dir()),
+            None => Ok(path.exists()),
+            Some(_) => {
+                let argv = ["test", kind, &path.display().to_string()].map(str::to_owned).to_vec();
+                let ended = self.errand("test", argv, &self.root, Vec::new(), CHECKOUT_TIMEOUT)?;
+                Ok(ended.is_success())
+            }
         }
     }
 
@@ -167,7 +231,12 @@ impl<'s> Worktrees<'s> {
     ) -> Result<ErrandEnd, Failure> {
         let stop = &self.stop;
         let argv = [repository::without_git_variables(), argv].concat();
-        Ok(self.stage.run(Errand { name, argv, folder, env, timeout, stop })?)
+        let Some(machine) = &self.machine else {
+            return Ok(self.stage.run(Errand { name, argv, folder, env, timeout, stop })?);
+        };
+        let (name, folder, timeout) = (name.to_owned(), folder.to_owned(), timeout.into());
+        let order = ErrandOrder { name, argv, folder, env, timeout };
+        machine.errand(order).map_err(Failure::new)
     }
 }
 
