@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use ledger::{Counts, Ledger};
 use record::{
     DifferenceExample, DifferenceGroup, DifferenceKind, FailedPairs, FailureCause, Pair, Replay,
-    RunState, Side,
+    ReplayServer, RunState, Side,
 };
 use report::{Style, replay_json, replay_markdown, replay_terminal};
 
@@ -23,14 +23,18 @@ fn ledger(completed: u64, cause: &str, failed: u64) -> Ledger {
     Ledger { counts, errors, ..Ledger::default() }
 }
 
+fn server(command: &str, machine: Option<&str>) -> ReplayServer {
+    ReplayServer { command: command.to_owned(), machine: machine.map(str::to_owned) }
+}
+
 /// A replay with every kind of difference.
 fn different() -> Replay {
     let pointer = |text: &str| text.to_owned();
     Replay {
         log: "access.log".to_owned(),
         servers: Pair {
-            old: "./old --port $PORT".to_owned(),
-            new: "./new --port $PORT".to_owned(),
+            old: server("./old --port $PORT", None),
+            new: server("./new --port $PORT", Some("user@server")),
         },
         started: "2026-11-29T10:00:00Z".parse().unwrap(),
         elapsed: Nanos::from_millis(1234),

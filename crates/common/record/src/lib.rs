@@ -47,6 +47,6 @@ pub use profile::{
 };
 pub use replay::{
     DifferenceExample, DifferenceGroup, DifferenceKind, FailedPairs, FailureCause, Pair, Replay,
-    ReplayEquation, ReplayLaw, Side,
+    ReplayEquation, ReplayLaw, ReplayServer, Side,
 };
 pub use stream::{StreamComparison, StreamPart, StreamTimes};

@@ -1,6 +1,7 @@
 //! A replay: the same requests to two servers, and how their answers differ.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use base::{Nanos, Timestamp};
 use ledger::Ledger;
@@ -56,13 +57,29 @@ impl<T> Pair<T> {
     }
 }
 
+/// One of its servers, as the user named it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayServer {
+    /// Its command or URL, without secrets.
+    pub command: String,
+    /// The other machine on which it was started.
+    pub machine: Option<String>,
+}
+
+impl fmt::Display for ReplayServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.command)?;
+        self.machine.iter().try_for_each(|machine| write!(f, ", on {machine}"))
+    }
+}
+
 /// A replay, whether complete or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
     /// The log, as named on the command line.
     pub log: String,
-    /// The commands or URLs of the servers, without secrets.
-    pub servers: Pair<String>,
+    /// The servers.
+    pub servers: Pair<ReplayServer>,
     /// When it began.
     pub started: Timestamp,
     /// From the first request to the last answer.

@@ -220,13 +220,7 @@ fn host(
         // As the first client sees us.
         None => clients.iter().find_map(|client| Some(client.facts().ssh.as_ref()?.0.clone())),
     };
-    let address = variant.address.clone().or(ssh).unwrap_or_else(|| LOOPBACK.to_owned());
-    // An address of IPv6 stands in brackets before a port (RFC 3986, section 3.2.2).
-    if address.contains(':') && !address.starts_with('[') {
-        format!("[{address}]")
-    } else {
-        address
-    }
+    far::bracketed(&variant.address.clone().or(ssh).unwrap_or_else(|| LOOPBACK.to_owned()))
 }
 
 /// The reference loops of all machines of a run, one for each boot.

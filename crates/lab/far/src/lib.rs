@@ -37,7 +37,7 @@ pub use clock::Offset;
 pub use error::FarError;
 pub use frame::{FRAME_BYTES_MAX, FrameError, read_frame, write_frame};
 pub use link::{Ends, Transport};
-pub use machine::{Machine, PendingReading};
+pub use machine::{Machine, PendingReading, bracketed};
 pub use message::{Claim, ErrandOrder, Facts, Look, MachineReading, StackOptions};
 pub use session::{Clients, CombinedSlice};
 pub use stack::{CountReader, ProfiledStack, Stack};

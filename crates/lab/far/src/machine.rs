@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{CpuSet, Nanos, RunId, monotonic_now};
 use drive::{RoundTrip, StopFlag};
-use host::Way;
+use host::{Identity, Way};
 use profile::ProfilerOptions;
 use stage::{ErrandEnd, ExperimentFile};
 
@@ -93,6 +93,16 @@ impl Machine {
     /// What the agent knows of its machine.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// The address at which this machine reaches a server there: the one that is `given`, or the one
+    /// that ssh uses; the loopback address where both are in one network of one machine.
+    pub fn address(&self, given: Option<&str>) -> String {
+        if self.facts.identity.is_same_network(&Identity::own()) {
+            return spec::LOOPBACK.to_owned();
+        }
+        let ssh = self.facts.ssh.as_ref().map(|(_, server)| server.as_str());
+        bracketed(given.or(ssh).unwrap_or(spec::LOOPBACK))
     }
 
     /// Whether the connection has ended.
@@ -208,6 +218,14 @@ impl Machine {
     /// Reads the machine's counters and, if wanted, a stack's usage.
     pub fn look(&self, look: Look) -> PendingReading {
         PendingReading(self.link.ask(Ask::Look(look)))
+    }
+}
+
+/// An address as it stands before a port: one of IPv6 in brackets (RFC 3986, section 3.2.2).
+pub fn bracketed(address: &str) -> String {
+    match address.contains(':') && !address.starts_with('[') {
+        true => format!("[{address}]"),
+        false => address.to_owned(),
     }
 }
 

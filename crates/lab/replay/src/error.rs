@@ -45,6 +45,26 @@ pub enum ReplayError {
         #[source]
         cause: Box<stage::StageError>,
     },
+    /// The same, on another machine.
+    #[error("{}: {cause}", side.word())]
+    Far {
+        /// Which one.
+        side: Side,
+        /// Why.
+        #[source]
+        cause: far::FarError,
+    },
+    /// A server on another machine has ended.
+    #[error("{}: {why}", side.word())]
+    Ended {
+        /// Which one.
+        side: Side,
+        /// What has ended, and how.
+        why: String,
+    },
+    /// The other machine has no folder for its servers, or cannot be reached.
+    #[error(transparent)]
+    Machine(#[from] far::FarError),
     /// The run has no folder for its servers.
     #[error(transparent)]
     Folder(#[from] stage::StageError),

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use base::{Nanos, RunId, Seed};
-use record::{Pair, Replay, RunState, Side};
+use base::{CpuSet, Nanos, RunId, Seed};
+use far::{FarError, Look, Machine, StackOptions};
+use record::{Pair, Replay, ReplayServer, RunState, Side};
 use spec::{HttpRequest, Target, TlsOptions, Variant};
-use stage::{LiveStack, Stage, StageOptions, StartOptions};
+use stage::{Draws, LiveStack, Stage, StageOptions, StartOptions};
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -55,7 +56,7 @@ pub struct ReplayPlan {
 }
 
 /// Options of a replay, apart from its plan.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Our own binary, which is also the guard.
     pub executable: PathBuf,
@@ -63,6 +64,8 @@ pub struct Options {
     pub command_line: Vec<String>,
     /// The seed of ports and names of folders.
     pub seed: Seed,
+    /// The machine of the servers that are not started here, connected.
+    pub machine: Option<Arc<Machine>>,
     /// Set to end the replay early.
     pub stop: Arc<AtomicBool>,
 }
@@ -90,6 +93,9 @@ pub fn replay(
 ) -> Result<Replay, ReplayError> {
     let mut replay = blank(plan, options);
     let id = RunId::new(replay.started, options.seed.derive("id", u64::from(std::process::id())).0);
+    if let Some(machine) = &options.machine {
+        machine.begin(&id)?;
+    }
     let stage = Stage::new(StageOptions::new(options.executable.clone(), id))?;
     let old = ReplayStack::start(Side::Old, plan, options, &stage)?;
     let new = ReplayStack::start(Side::New, plan, options, &stage)?;
@@ -133,14 +139,55 @@ fn blank(plan: &ReplayPlan, options: &Options) -> Replay {
 }
 
 /// A server as the user named it, without secrets.
-fn shown(variant: &Variant) -> String {
+fn shown(variant: &Variant) -> ReplayServer {
     let command = variant.stack.processes.first().map(|process| process.command.as_str());
-    base::redact(command.unwrap_or(&variant.target))
+    let command = base::redact(command.unwrap_or(&variant.target));
+    ReplayServer { command, machine: variant.on.clone() }
+}
+
+/// A server's processes, here or on another machine.
+enum ServerStack {
+    Near(LiveStack),
+    Far(far::Stack),
+}
+
+impl ServerStack {
+    fn expand(&self, text: &str) -> Result<String, FarError> {
+        match self {
+            ServerStack::Near(stack) => Ok(stack.expand(text)),
+            ServerStack::Far(stack) => stack.expand(text),
+        }
+    }
+
+    /// Whether all of them still run; if not, what has ended.
+    fn check_alive(&self, side: Side) -> Result<(), ReplayError> {
+        match self {
+            ServerStack::Near(stack) => stack
+                .check_alive()
+                .map_err(|cause| ReplayError::Stage { side, cause: Box::new(cause) }),
+            ServerStack::Far(stack) => {
+                let look = Look { stack: Some(stack.id()), memory: false };
+                let looked = stack.machine().look(look).looked();
+                match looked.map_err(|cause| ReplayError::Far { side, cause })?.died {
+                    Some(why) => Err(ReplayError::Ended { side, why }),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn stop(self) {
+        match self {
+            ServerStack::Near(stack) => drop(stack.stop()),
+            // If the connection is lost, the stack is stopped there.
+            ServerStack::Far(stack) => drop(stack.stop()),
+        }
+    }
 }
 
 /// A server that was started, or that was already running.
 struct ReplayStack {
-    stack: Option<LiveStack>,
+    stack: Option<ServerStack>,
     server: Server,
     target: Target,
 }
@@ -155,23 +202,22 @@ impl ReplayStack {
         let variant = plan.servers.of(side);
         let stack = started(side, variant, options, stage)?;
         let expand = |text: &str| match &stack {
-            Some(stack) => stack.expand(text),
-            None => text.to_owned(),
+            Some(stack) => stack.expand(text).map_err(|cause| ReplayError::Far { side, cause }),
+            None => Ok(text.to_owned()),
         };
-        let target = Target::parse(&expand(&variant.target))
+        let target = Target::parse(&expand(&variant.target)?)
             .map_err(|cause| ReplayError::Target { side, cause })?;
         let mut tls: TlsOptions = variant.load.tls.clone();
         for path in [&mut tls.cacert, &mut tls.cert, &mut tls.key].into_iter().flatten() {
-            *path = expand(&path.to_string_lossy()).into();
+            *path = expand(&path.to_string_lossy())?.into();
         }
         let server = Server::new(side, &target, &tls, stack.is_some())?;
         Ok(ReplayStack { stack, server, target })
     }
 
-    /// Whether the server still runs, if it was started here.
+    /// Whether the server still runs, if it was started by the replay.
     fn check(&self, side: Side) -> Result<(), ReplayError> {
-        let alive = self.stack.as_ref().map_or(Ok(()), LiveStack::check_alive);
-        alive.map_err(|cause| ReplayError::Stage { side, cause: Box::new(cause) })
+        self.stack.as_ref().map_or(Ok(()), |stack| stack.check_alive(side))
     }
 }
 
@@ -180,7 +226,7 @@ fn started(
     variant: &Variant,
     options: &Options,
     stage: &Stage,
-) -> Result<Option<LiveStack>, ReplayError> {
+) -> Result<Option<ServerStack>, ReplayError> {
     if variant.stack.processes.is_empty() {
         return Ok(None);
     }
@@ -188,13 +234,44 @@ fn started(
     loop {
         attempt += 1;
         let seed = options.seed.derive(side.word(), attempt);
-        let start =
-            StartOptions { stop: options.stop.clone(), ..StartOptions::new(side.word(), seed) };
-        match stage.start(&variant.stack, start) {
-            Ok(stack) => return Ok(Some(stack)),
-            Err(error) if error.is_address_in_use() && attempt < START_ATTEMPTS => {}
-            Err(error) => return Err(ReplayError::Stage { side, cause: Box::new(error) }),
+        let (is_taken, error) = match options.machine.as_ref().filter(|_| variant.on.is_some()) {
+            None => {
+                let stop = options.stop.clone();
+                let start = StartOptions { stop, ..StartOptions::new(side.word(), seed) };
+                match stage.start(&variant.stack, start) {
+                    Ok(stack) => return Ok(Some(ServerStack::Near(stack))),
+                    Err(error) => (
+                        error.is_address_in_use(),
+                        ReplayError::Stage { side, cause: Box::new(error) },
+                    ),
+                }
+            }
+            Some(machine) => match far::Stack::start(
+                machine,
+                &variant.stack,
+                far_options(side, variant, machine, seed),
+            ) {
+                Ok(stack) => return Ok(Some(ServerStack::Far(stack))),
+                Err(cause) => (cause.is_address_in_use(), ReplayError::Far { side, cause }),
+            },
+        };
+        if !is_taken || attempt == START_ATTEMPTS {
+            return Err(error);
         }
+    }
+}
+
+fn far_options(side: Side, variant: &Variant, machine: &Machine, seed: Seed) -> StackOptions {
+    StackOptions {
+        name: side.word().to_owned(),
+        cpus: CpuSet::default(),
+        client_cpus: CpuSet::default(),
+        draws: Draws { env_padding_bytes: 0, ..Draws::of(seed) },
+        host: machine.address(variant.address.as_deref()),
+        path_prepend: Vec::new(),
+        files: None,
+        working_dir: None,
+        seed,
     }
 }
 

@@ -11,7 +11,8 @@ pub fn replay_json(replay: &Replay) -> Value {
     let server = |side: Side| {
         let ledger = replay.ledgers.of(side);
         json!({
-            "command": replay.servers.of(side),
+            "command": replay.servers.of(side).command,
+            "machine": replay.servers.of(side).machine,
             "sent": ledger.counts.sent,
             "completed": ledger.counts.completed,
             "failed": ledger.counts.failed,

@@ -22,7 +22,7 @@ pub fn replay_terminal(replay: &Replay, style: &Style) -> String {
     }
     page.paragraph(Tone::Dim, 2, words::setting(replay));
     for side in Side::BOTH {
-        page.beside(LABEL, side.word(), Tone::Plain, replay.servers.of(side));
+        page.beside(LABEL, side.word(), Tone::Plain, &replay.servers.of(side).to_string());
     }
     let counts = replay.groups.iter().map(|group| group.requests);
     let counts = counts.chain(replay.failures.iter().map(|failure| failure.requests));
@@ -98,7 +98,7 @@ pub fn replay_markdown(replay: &Replay) -> String {
     out += &format!("{}\n\n", escape(&words::setting(replay)));
     let servers = Side::BOTH
         .iter()
-        .map(|side| format!("{}: {}", side.word(), escape(replay.servers.of(*side))));
+        .map(|side| format!("{}: {}", side.word(), escape(&replay.servers.of(*side).to_string())));
     out += &list(servers);
     if !replay.groups.is_empty() {
         out += "| requests | difference | example | old | new |\n| --: | --- | --- | --- | --- |\n";

@@ -20,11 +20,14 @@ pub(crate) fn run(flags: &ReplayFlags, global: &GlobalFlags) -> Outcome {
     let plan = flags.plan()?;
     let commands = |command: &Option<String>| command.iter().cloned().collect::<Vec<_>>();
     around(&commands(&flags.hooks.setup), &commands(&flags.hooks.cleanup), || {
+        let stop = stage::signals::install().map_err(Failure::new)?;
+        let names: Vec<&str> = flags.on.iter().map(String::as_str).collect();
         let options = Options {
             executable: executable()?,
             command_line: command_line(),
             seed: Seed::from_time(),
-            stop: stage::signals::install().map_err(Failure::new)?,
+            machine: super::far::connected(&names, &stop)?.pop(),
+            stop,
         };
         let replayed = {
             let bar = bar(global);

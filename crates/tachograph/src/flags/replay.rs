@@ -22,6 +22,7 @@ Examples:
   tachograph replay access.log './old --port $PORT' './new --port $PORT'
   tachograph replay --ignore '/items/*/updated_at' requests.jsonl http://127.0.0.1:8001/ http://127.0.0.1:8002/
   tachograph replay --speed 2x -c 50 access.log './old $PORT' './new $PORT'
+  tachograph replay --on user@server access.log './old $HOST:$PORT' './new $HOST:$PORT'
   zcat access.log.1.gz | tachograph replay - './old $PORT' './new $PORT'";
 
 /// Connections to each server, unless something else is said.
@@ -71,6 +72,12 @@ pub(crate) struct ReplayFlags {
     pub(crate) https: bool,
     #[command(flatten)]
     pub(crate) tls: TlsFlags,
+    /// Start the servers on another machine, over ssh
+    #[arg(long, value_name = "HOST")]
+    pub(crate) on: Option<String>,
+    /// Address at which this machine reaches them [default: the one that ssh uses]
+    #[arg(long, value_name = "ADDRESS", requires = "on")]
+    pub(crate) at: Option<String>,
     /// Timeout for a server to become ready
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = Nanos::parse)]
     pub(crate) ready_timeout: Nanos,
@@ -107,6 +114,11 @@ impl ReplayFlags {
     /// What to replay.
     pub(crate) fn plan(&self) -> Result<ReplayPlan, Failure> {
         self.check_https()?;
+        if let Some(machine) = self.on.as_ref().filter(|_| is_url(&self.old) && is_url(&self.new)) {
+            return Err(Failure::new(format!(
+                "both servers are running already, so none is started on {machine}; leave out --on"
+            )));
+        }
         let servers = Pair { old: self.server(&self.old)?, new: self.server(&self.new)? };
         let ignored = self.ignore.iter().map(|text| text.parse::<JsonPattern>());
         let ignored = ignored.collect::<Result<Vec<_>, _>>()?;
@@ -165,6 +177,8 @@ impl ReplayFlags {
             https: self.https && !is_url(command),
             load: Load { tls, ..Load::default() },
             ready_timeout: Some(self.ready_timeout),
+            on: self.on.clone().filter(|_| !is_url(command)),
+            address: self.at.clone().filter(|_| !is_url(command)),
             ..CompareArgs::default()
         };
         Ok(spec::replay_server(&args)?)

@@ -13,7 +13,10 @@ use peer::{Peer, Reply};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Ended, Place, TACHOGRAPH, assert_valid, eventually, free_port, signal, wait};
+use crate::far;
+use crate::support::{
+    self, Ended, Place, TACHOGRAPH, assert_valid, eventually, free_port, marker, signal, wait,
+};
 
 /// A line of an access log.
 fn line(request: &str, second: u64) -> String {
@@ -492,4 +495,42 @@ fn what_cannot_be_replayed_is_said_with_what_to_do() {
         place.run(&all).status(2).says(words);
     }
     assert!(place.leftovers().is_empty());
+}
+
+#[test]
+fn servers_on_another_machine_are_compared_from_here() {
+    let (place, marker) = (Place::new(), marker("replay-on"));
+    place.write("access.log", &log(200));
+    let server =
+        |body: &str| format!("{TACHOGRAPH} serve-fixture --listen tcp://$HOST:$PORT --body {body}");
+    let replay_of = |log: &[&str], old: &str, new: &str| {
+        let args = ["replay", "--on", "server", "--json"];
+        let mut command = place.command(&[&args[..], log, &[old, new]].concat());
+        far::here(&mut command, &place, &marker);
+        place.finish(command)
+    };
+    let replay = |old: &str, new: &str| replay_of(&["access.log"], old, new);
+    let same = replay(&server("a"), &server("a"));
+    let json = sound(same.status(0));
+    assert_eq!((&json["asked"], &json["same"]), (&200.into(), &200.into()));
+    assert!(json["old"]["machine"] == "server", "{json:#}");
+    let json = sound(replay(&server("a"), &server("b")).status(1));
+    assert_eq!((&json["asked"], &json["different"]), (&200.into(), &200.into()));
+    // One that ends in the middle.
+    let slow: String = (0..50).map(|at| line(&format!("GET /{at}"), at / 10)).collect();
+    place.write("slow.log", &slow);
+    let ends = format!("sh -c '{} & sleep 2; kill $!'", server("a"));
+    let json = sound(replay_of(&["--speed", "1x", "slow.log"], &server("a"), &ends).status(1));
+    let error = json["error"].as_str().unwrap();
+    assert!(error.starts_with("new: ") && json["same"].as_u64() > Some(0), "{json:#}");
+    let refused = replay("http://127.0.0.1:1/", "http://127.0.0.1:1/");
+    refused.status(2).says("none is started on server; leave out --on");
+    replay("serve -b 127.0.0.1:$PORT", &server("a")).status(2).says("listens on a loopback");
+    replay(&server("a"), "exit 3").status(2).says("new: on server: ");
+    let folders = || {
+        let far = std::fs::read_dir(place.path("far")).unwrap();
+        let far: Vec<_> = far.map(|entry| entry.unwrap().path()).collect();
+        [place.leftovers(), far].concat()
+    };
+    support::nothing_is_left(&marker, Duration::from_secs(60), folders);
 }
