@@ -17,9 +17,11 @@ const PIECE_BYTES: usize = 8 << 20;
 /// The name of the repository, here and there.
 pub(super) const REPOSITORY: &str = "sent.git";
 
-/// The files of a bare repository without history that are sent: a few, and one pack.
+/// The files of a bare repository without history that are sent: a few, and one pack. One whose
+/// commits never had a history is not shallow.
 fn files(repository: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files = ["HEAD", "config", "shallow"].map(PathBuf::from).to_vec();
+    files.retain(|file| repository.join(file).exists());
     let packs = repository.join("objects/pack");
     for entry in fs::read_dir(&packs).map_err(|error| unreadable(&packs, &error))? {
         let name = entry.map_err(|error| unreadable(&packs, &error))?.file_name();
