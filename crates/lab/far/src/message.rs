@@ -52,7 +52,7 @@ pub(crate) enum Ask {
     Errand(ErrandOrder),
     Python { requirements: Vec<String>, interpreter: Option<String> },
     Hook { option: String, command: String, folder: Option<std::path::PathBuf> },
-    Start { stack: Box<spec::Stack>, options: StackOptions },
+    Start { stack: Box<spec::Stack>, options: Box<StackOptions> },
     Expand { stack: u64, text: String },
     Look(Look),
     Unpinned { stack: u64 },

@@ -31,7 +31,7 @@ impl Stack {
         stack: &spec::Stack,
         options: StackOptions,
     ) -> Result<Stack, FarError> {
-        let ask = Ask::Start { stack: Box::new(stack.clone()), options };
+        let ask = Ask::Start { stack: Box::new(stack.clone()), options: Box::new(options) };
         let id = answered!(machine, ask, Answer::Made(id) => id)?;
         Ok(Stack { machine: Arc::clone(machine), id, stopped: false })
     }

@@ -147,7 +147,7 @@ fn shown(variant: &Variant) -> ReplayServer {
 
 /// A server's processes, here or on another machine.
 enum ServerStack {
-    Near(LiveStack),
+    Near(Box<LiveStack>),
     Far(far::Stack),
 }
 
@@ -239,7 +239,7 @@ fn started(
                 let stop = options.stop.clone();
                 let start = StartOptions { stop, ..StartOptions::new(side.word(), seed) };
                 match stage.start(&variant.stack, start) {
-                    Ok(stack) => return Ok(Some(ServerStack::Near(stack))),
+                    Ok(stack) => return Ok(Some(ServerStack::Near(Box::new(stack)))),
                     Err(error) => (
                         error.is_address_in_use(),
                         ReplayError::Stage { side, cause: Box::new(error) },

@@ -128,7 +128,7 @@ impl Work {
                 stage::run_hook(&option, &command, folder.as_deref(), &self.stop)?;
                 Answer::Done
             }
-            Ask::Start { stack, options } => self.start(&stack, options)?,
+            Ask::Start { stack, options } => self.start(&stack, *options)?,
             Ask::Expand { stack, text } => {
                 Answer::Text(self.stacks.with(stack, |live| live.expand(&text))?)
             }
