@@ -346,7 +346,7 @@ pub(crate) fn prepare(
         };
         let files = plan.files.as_ref().filter(|_| here.iter().any(|v| v.uses_files()));
         let files = files.map(|folder| -> Result<PathBuf, ConductError> {
-            Ok(machine.copy(stage::ExperimentFile::all_in(folder)?)?)
+            Ok(machine.copy(&stage::ExperimentFile::all_in(folder)?)?)
         });
         let files = files.transpose()?;
         prepared.push(PreparedMachine { name: machine.name().to_owned(), programs, files });

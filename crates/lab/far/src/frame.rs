@@ -1,6 +1,8 @@
 //! Frames: a length of four bytes, big-endian, and as many bytes of JSON.
 
 use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -48,6 +50,27 @@ pub fn write_frame(to: &mut impl Write, message: &impl Serialize) -> io::Result<
     bytes[..4].copy_from_slice(&(length as u32).to_be_bytes());
     to.write_all(&bytes)?;
     to.flush()
+}
+
+/// A stream that notes when something has last arrived: on a slow way, a long message is a sign of life
+/// all the while.
+pub(crate) struct HeardStream<R> {
+    stream: R,
+    heard: Arc<Mutex<Instant>>,
+}
+
+impl<R> HeardStream<R> {
+    pub(crate) fn new(stream: R, heard: Arc<Mutex<Instant>>) -> HeardStream<R> {
+        HeardStream { stream, heard }
+    }
+}
+
+impl<R: Read> Read for HeardStream<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer)?;
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        Ok(read)
+    }
 }
 
 /// Reads the next frame.
@@ -122,6 +145,27 @@ mod tests {
         assert_eq!(read_frame::<String>(&mut from).unwrap(), "a");
         assert_eq!(read_frame::<String>(&mut from).unwrap(), "é\n");
         assert!(matches!(read_frame::<String>(&mut from), Err(FrameError::Closed)));
+    }
+
+    /// A stream of which one byte arrives at a time.
+    struct SlowStream<'a>(&'a [u8]);
+
+    impl Read for SlowStream<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(&mut buffer[..1])
+        }
+    }
+
+    #[test]
+    fn a_message_on_a_slow_way_is_heard_while_it_arrives() {
+        let bytes = framed("hello");
+        let long_ago = Instant::now().checked_sub(std::time::Duration::from_secs(60)).unwrap();
+        let heard = Arc::new(Mutex::new(long_ago));
+        let mut stream = HeardStream::new(SlowStream(&bytes[..5]), Arc::clone(&heard));
+        stream.read_exact(&mut [0; 1]).unwrap();
+        assert!(*heard.lock().unwrap() > long_ago, "long before the message is whole");
+        let mut whole = HeardStream::new(SlowStream(&bytes), heard);
+        assert_eq!(read_frame::<String>(&mut whole).unwrap(), "hello");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use drive::StopFlag;
 
 use crate::error::{AgentError, FarError};
-use crate::frame::{FrameError, read_frame, write_frame};
+use crate::frame::{FrameError, HeardStream, read_frame, write_frame};
 use crate::message::{Answer, Ask, FromAgent, Hello, ToAgent};
 use crate::{BEAT, SILENCE_MAX};
 
@@ -42,7 +42,7 @@ pub(crate) struct AgentChannel {
     name: String,
     writer: Mutex<Option<Box<dyn Write + Send>>>,
     waiting: Mutex<Waiters>,
-    heard: Mutex<Instant>,
+    heard: Arc<Mutex<Instant>>,
     transport: Mutex<Option<Box<dyn Transport>>>,
     next: AtomicU64,
     stop: StopFlag,
@@ -83,7 +83,7 @@ impl AgentChannel {
             name: name.to_owned(),
             writer: Mutex::new(Some(writer)),
             waiting: Mutex::default(),
-            heard: Mutex::new(Instant::now()),
+            heard: Arc::new(Mutex::new(Instant::now())),
             transport: Mutex::new(Some(transport)),
             next: AtomicU64::new(0),
             stop,
@@ -135,9 +135,10 @@ impl AgentChannel {
     /// Starts the thread that reads the agent's version, then its answers.
     fn listen(
         self: &Arc<AgentChannel>,
-        mut reader: Box<dyn Read + Send>,
+        reader: Box<dyn Read + Send>,
     ) -> Receiver<Result<Hello, FrameError>> {
         let (greeting, greeted) = channel();
+        let mut reader = HeardStream::new(reader, Arc::clone(&self.heard));
         let link = Arc::clone(self);
         let listen = move || {
             match read_frame::<Hello>(&mut reader) {
@@ -151,7 +152,6 @@ impl AgentChannel {
             loop {
                 match read_frame::<FromAgent>(&mut reader) {
                     Ok(message) => {
-                        *locked(&link.heard) = Instant::now();
                         if let FromAgent::Reply { id, answer } = message {
                             let waiter = locked(&link.waiting).by_id.remove(&id);
                             // The thread that asked may have given up.

@@ -1,5 +1,6 @@
 //! Another machine: the near end of its agent.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +14,9 @@ use crate::clock::Offset;
 use crate::error::{AgentError, FarError};
 use crate::link::{AgentChannel, Ends, PendingAnswer};
 use crate::message::{Answer, Ask, Claim, ErrandOrder, Facts, Look, MachineReading};
+
+/// Pieces of files that are sent before the first of them is acknowledged.
+const PIECES_AHEAD: usize = 8;
 
 /// Exchanges for one measurement of the clock offset.
 const EXCHANGES: usize = 8;
@@ -172,8 +176,19 @@ impl Machine {
     ///
     /// # Errors
     /// If they cannot be written.
-    pub fn copy(&self, files: Vec<ExperimentFile>) -> Result<PathBuf, FarError> {
-        answered!(self, Ask::Files(files), Answer::Folder(folder) => folder)
+    pub fn copy(&self, files: &[ExperimentFile]) -> Result<PathBuf, FarError> {
+        let folder = answered!(self, Ask::FilesFolder, Answer::Folder(folder) => folder)?;
+        let mut waiting = VecDeque::new();
+        for piece in files.iter().flat_map(ExperimentFile::pieces) {
+            waiting.push_back(self.link.ask(Ask::Piece(piece)));
+            if waiting.len() > PIECES_AHEAD
+                && let Some(first) = waiting.pop_front()
+            {
+                first.answer()?;
+            }
+        }
+        waiting.into_iter().try_for_each(|pending| pending.answer().map(drop))?;
+        Ok(folder)
     }
 
     /// Runs a command there, and waits for it; what it leaves running is stopped.

@@ -8,7 +8,7 @@ use record::Profile;
 use serde::{Deserialize, Serialize};
 use spec::{Load, ServedBy};
 use stage::server_count::Count;
-use stage::{ErrandEnd, ExperimentFile, StopReport};
+use stage::{ErrandEnd, FilePiece, StopReport};
 
 use crate::error::AgentError;
 
@@ -48,7 +48,8 @@ pub(crate) enum Ask {
     Canary(CpuSet),
     Way { server: String },
     Begin(RunId),
-    Files(Vec<ExperimentFile>),
+    FilesFolder,
+    Piece(FilePiece),
     Errand(ErrandOrder),
     Python { requirements: Vec<String>, interpreter: Option<String> },
     Hook { option: String, command: String, folder: Option<std::path::PathBuf> },

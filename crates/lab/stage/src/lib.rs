@@ -59,7 +59,7 @@ pub use cpu_lock::{CpuLock, LOCK_DIR_VARIABLE, exclusive, exclusive_when_free, l
 pub use draws::Draws;
 pub use errand::{Errand, ErrandEnd};
 pub use error::{LogTail, StageError};
-pub use experiment_files::ExperimentFile;
+pub use experiment_files::{ExperimentFile, FilePiece};
 pub use guard::guard_main;
 pub use holder::Holder;
 pub use hook::run_hook;

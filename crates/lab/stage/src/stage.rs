@@ -7,12 +7,12 @@ use base::RunId;
 
 use crate::accounting::Accounting;
 use crate::error::StageError;
-use crate::experiment_files::{self, ExperimentFile};
+use crate::experiment_files::{self, FilePiece};
 use crate::run_folder::{RunFolder, temp_root};
 use crate::stack::LiveStack;
 use crate::start_options::StartOptions;
 use crate::sweep::{self, SweepResult};
-use crate::{starting, worktrees};
+use crate::{sharing, starting, worktrees};
 
 /// Options of a stage.
 #[derive(Clone, Debug)]
@@ -66,15 +66,28 @@ impl Stage {
         starting::start(&self.run, stack, options)
     }
 
-    /// Writes the files of an experiment of another machine; returns the folder of `$FILES`, which is
-    /// removed with the run's.
+    /// Creates the folder of `$FILES` for an experiment of another machine, which is removed with the
+    /// run's.
     ///
     /// # Errors
-    /// If they cannot be written.
-    pub fn write_files(&self, files: &[ExperimentFile]) -> Result<PathBuf, StageError> {
-        let folder = self.dir().join("files");
-        experiment_files::write(files, &folder)?;
+    /// If it cannot be created.
+    pub fn create_files_folder(&self) -> Result<PathBuf, StageError> {
+        let folder = self.files_folder();
+        let created = std::fs::create_dir_all(&folder).and_then(|()| sharing::share(&folder));
+        created.map_err(StageError::file("cannot create", &folder))?;
         Ok(folder)
+    }
+
+    /// Writes a piece of a file in that folder.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_piece(&self, piece: &FilePiece) -> Result<(), StageError> {
+        experiment_files::write(piece, &self.files_folder())
+    }
+
+    fn files_folder(&self) -> PathBuf {
+        self.dir().join("files")
     }
 
     /// The run's folder.

@@ -22,18 +22,18 @@ const SERVE: &str = "sh serve.sh $PORT";
 const OTHER: &str = "--delay-every 1 --delay 6ms";
 
 /// Flags of a server that is a third as fast, also on a busy machine.
-const SLOWER: &str = "--delay-every 1 --delay 15ms";
+pub(crate) const SLOWER: &str = "--delay-every 1 --delay 15ms";
 
 /// A short measurement; six blocks take half of its time unless the machine is busy.
 const SHORT: [&str; 6] = ["--quick", "--closed-only", "--precision", "30%", "--max-time", "60s"];
 
 /// A repository in the place's folder `repo`, with one commit on `main`, and `change` checked out.
-struct Repo {
-    place: Place,
+pub(crate) struct Repo {
+    pub(crate) place: Place,
 }
 
 impl Repo {
-    fn new() -> Repo {
+    pub(crate) fn new() -> Repo {
         let repo = Repo { place: Place::new() };
         std::fs::create_dir(repo.root()).unwrap();
         repo.git(&["init", "-q", "-b", "main"]);
@@ -47,7 +47,7 @@ impl Repo {
         repo
     }
 
-    fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.place.path("repo")
     }
 
@@ -55,11 +55,11 @@ impl Repo {
         git(&self.root(), args)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.root().join(name), text).unwrap();
     }
 
-    fn commit(&self, message: &str) {
+    pub(crate) fn commit(&self, message: &str) {
         self.git(&["add", "."]);
         self.git(&["commit", "-q", "-m", message]);
     }
@@ -174,7 +174,7 @@ fn a_slower_head_fails_and_every_export_holds_it() {
 
 /// Fails unless head, which is a third as fast, completed far fewer requests in the same time.
 #[track_caller]
-fn is_slower(json: &serde_json::Value) {
+pub(crate) fn is_slower(json: &serde_json::Value) {
     let [base, head] = [0, 1].map(|variant| &json["variants"][variant]["ledger"]["completed"]);
     assert!(base.as_u64() > head.as_u64().map(|head| head * 3 / 2), "{base} and {head}");
     assert_ne!(json["diff"]["verdict"], "no_regression");

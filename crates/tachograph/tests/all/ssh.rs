@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use throwaway::{Network, NoNetwork};
 
+use crate::diff::{self, Repo};
 use crate::support::{Place, TACHOGRAPH, adds_up, eventually, holds_within, not_run, wait};
 
 /// A network; `None`, with a note, where there can be none.
@@ -148,6 +149,26 @@ fn comparisons_with_other_machines_add_up() {
     let here = machines[0]["address"].as_str().unwrap();
     assert!(here != "127.0.0.1" && machines[0]["stacks"] != serde_json::json!([]), "{machines:#}");
     assert_eq!(machines[1]["is_client"], true, "{machines:#}");
+}
+
+#[test]
+fn both_commits_are_built_where_ssh_leads() {
+    let Some(network) = network(&["server"]) else { return };
+    let repo = Repo::new();
+    let serve = "exec \"$TACHOGRAPH\" serve-fixture --listen \"tcp://$1\" --served-file served \
+                 $(cat built)\n";
+    repo.write("far.sh", serve);
+    repo.commit("Elsewhere");
+    repo.write("flags", diff::SLOWER);
+    repo.commit("Slower");
+    let args = ["diff", "--quick", "--closed-only", "--max-time", "4s", "--json", "--on", "server"];
+    let build = ["--build", "cp flags built", "--served-by", "counter_file=served"];
+    let mut command = near(&repo.place, &network, "", &[&args[..], &build].concat());
+    command.args(["HEAD^", "sh far.sh $HOST:$PORT"]).current_dir(repo.root());
+    let json = repo.place.finish(command).measured().json();
+    adds_up(&json);
+    diff::is_slower(&json);
+    nothing_left(&network, &["server"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use base::{Machine, monotonic_now};
 
 use crate::error::AgentError;
-use crate::frame::{FrameError, read_frame, write_frame};
+use crate::frame::{FrameError, HeardStream, read_frame, write_frame};
 use crate::message::{Answer, Ask, FromAgent, Hello, ToAgent};
 use crate::{BEAT, SILENCE_MAX};
 use work::Work;
@@ -69,12 +69,8 @@ pub fn serve(
     let heard = Arc::new(Mutex::new(Instant::now()));
     let (ending, over) = channel();
     let work = Arc::new(Work::new(binary));
-    let reader = QuestionReader {
-        heard: Arc::clone(&heard),
-        output: Arc::clone(&output),
-        work: Arc::clone(&work),
-        ending,
-    };
+    let input = HeardStream::new(input, Arc::clone(&heard));
+    let reader = QuestionReader { output: Arc::clone(&output), work: Arc::clone(&work), ending };
     // Without a thread nothing would be read: then the silence ends the agent.
     drop(thread::Builder::new().name("read".to_owned()).spawn(move || reader.run(input)));
     drop(thread::Builder::new().name("beat".to_owned()).spawn(move || beat(&output)));
@@ -112,7 +108,6 @@ fn beat(output: &Output) {
 
 /// Reads questions and lets each be answered by a thread of its own.
 struct QuestionReader {
-    heard: Arc<Mutex<Instant>>,
     output: Output,
     work: Arc<Work>,
     ending: Sender<Ending>,
@@ -134,7 +129,6 @@ impl QuestionReader {
                 Ok(message) => message,
                 Err(error) => return ending(error),
             };
-            *locked(&self.heard) = Instant::now();
             match message {
                 ToAgent::Beat => {}
                 ToAgent::Stop => self.work.stop.store(true, Ordering::Relaxed),

@@ -118,7 +118,11 @@ impl Work {
                 Answer::Way { way, round_trip }
             }
             Ask::Begin(run) => self.begin(run)?,
-            Ask::Files(files) => Answer::Folder(self.begun()?.write_files(&files)?),
+            Ask::FilesFolder => Answer::Folder(self.begun()?.create_files_folder()?),
+            Ask::Piece(piece) => {
+                self.begun()?.write_piece(&piece)?;
+                Answer::Done
+            }
             Ask::Errand(errand) => self.errand(&errand)?,
             Ask::Python { requirements, interpreter } => {
                 let interpreter = interpreter.as_deref().map(Path::new);

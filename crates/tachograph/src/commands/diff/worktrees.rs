@@ -72,12 +72,11 @@ impl<'s> Worktrees<'s> {
         let fetched = self.git(&sent, &[&fetch[..], &rest].concat())?;
         check(&fetched, "git cannot copy the two commits")?;
         machine.begin(run).map_err(Failure::new)?;
-        let there = sent_commits::send(&sent, machine)?;
-        self.folder = there.with_file_name("worktrees");
-        self.root = there;
         self.machine = Some(Arc::clone(machine));
-        let found = self.git(&self.root, &["--version"])?;
+        let found = self.git(Path::new("/"), &["--version"])?;
         check(&found, &format!("on {}: git is missing; install it there", machine.name()))?;
+        self.root = sent_commits::send(&sent, machine)?;
+        self.folder = self.root.with_file_name("worktrees");
         Ok(self)
     }
 
