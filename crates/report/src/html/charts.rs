@@ -1,5 +1,6 @@
 //! From a part of a run to the data of its charts.
 
+use hdrhistogram::Histogram;
 use record::{Comparison, Metric, Offer, Part, Run, Trial};
 use stats::{Estimate, Verdict};
 
@@ -229,16 +230,35 @@ fn curve(part: &Part, variant: usize) -> Vec<(f64, f64, f64, f64)> {
     let mut grid: Vec<f64> = (0..=80).map(|i| 1.0 - 10f64.powf(-f64::from(i) / 16.0)).collect();
     grid.push(0.5);
     grid.sort_by(f64::total_cmp);
-    grid.into_iter()
-        .filter(|quantile| *quantile <= last)
-        .filter_map(|quantile| {
-            let mut values: Vec<f64> =
-                histograms.iter().map(|h| h.value_at_quantile(quantile) as f64).collect();
+    grid.retain(|quantile| *quantile <= last);
+    let columns: Vec<Vec<f64>> = histograms.iter().map(|h| values_at(h, &grid)).collect();
+    grid.iter()
+        .enumerate()
+        .filter_map(|(row, &quantile)| {
+            let mut values: Vec<f64> = columns.iter().map(|column| column[row]).collect();
             values.sort_by(f64::total_cmp);
             let (low, high) = (*values.first()?, *values.last()?);
             Some((quantile, low, view::geometric_mean(values.into_iter()), high))
         })
         .collect()
+}
+
+/// The values at ascending quantiles, in one pass: [`Histogram::value_at_quantile`] counts from the
+/// beginning for each.
+fn values_at(histogram: &Histogram<u64>, quantiles: &[f64]) -> Vec<f64> {
+    let mut recorded = histogram.iter_recorded();
+    let (mut value, mut counted) = (0, 0);
+    let at = |&quantile: &f64| {
+        let rank = ((quantile * histogram.len() as f64).ceil() as u64).max(1);
+        while counted < rank
+            && let Some(next) = recorded.next()
+        {
+            counted += next.count_at_value();
+            value = next.value_iterated_to();
+        }
+        (if quantile == 0.0 { histogram.lowest_equivalent(value) } else { value }) as f64
+    };
+    quantiles.iter().map(at).collect()
 }
 
 /// Throughput over the time under load, on the same scale for all parts of the run; `None` without
@@ -281,4 +301,26 @@ fn strip(part: &Part, series: usize) -> Strip {
         false => "no complete block".to_owned(),
     };
     strip
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Seed;
+    use rand::RngExt as _;
+
+    use super::*;
+
+    #[test]
+    fn one_pass_finds_the_same_values() {
+        let mut rng = Seed(7).rng("values");
+        for spread in [1, 20, 1_000, 1_000_000_000] {
+            let mut histogram = Histogram::<u64>::new(3).unwrap();
+            for _ in 0..rng.random_range(1..300) {
+                histogram.record(rng.random_range(0..=spread)).unwrap();
+            }
+            let grid: Vec<f64> = (0..=100).map(|percent| f64::from(percent) / 100.0).collect();
+            let each = grid.iter().map(|at| histogram.value_at_quantile(*at) as f64);
+            assert_eq!(values_at(&histogram, &grid), each.collect::<Vec<f64>>(), "up to {spread}");
+        }
+    }
 }
