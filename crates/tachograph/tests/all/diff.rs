@@ -21,8 +21,9 @@ const SERVE: &str = "sh serve.sh $PORT";
 /// Flags of another server, whose speed does not matter.
 const OTHER: &str = "--delay-every 1 --delay 6ms";
 
-/// Flags of a server that is a third as fast, also on a busy machine.
-pub(crate) const SLOWER: &str = "--delay-every 1 --delay 15ms";
+/// Flags of a server that is a third as fast. Both use a whole CPU, so that the hypervisor takes the same
+/// share of it from both.
+pub(crate) const SLOWER: &str = "--burn 900us";
 
 /// A short measurement; six blocks take half of its time unless the machine is busy.
 const SHORT: [&str; 6] = ["--quick", "--closed-only", "--precision", "30%", "--max-time", "60s"];
@@ -38,7 +39,7 @@ impl Repo {
         std::fs::create_dir(repo.root()).unwrap();
         repo.git(&["init", "-q", "-b", "main"]);
         repo.write("serve.sh", SERVER);
-        repo.write("flags", "--delay-every 1 --delay 5ms");
+        repo.write("flags", "--burn 300us");
         repo.write(".gitignore", "ignored\n");
         std::fs::create_dir(repo.root().join("api")).unwrap();
         repo.write("api/name", "A folder.\n");
@@ -313,7 +314,7 @@ fn uncommitted_changes_are_measured_on_request_in_a_folder_with_other_conditions
     assert_eq!(json["diff"]["head"]["dirty"], true);
     assert!(json["comparisons"][0]["high"].as_f64() < Some(0.7), "{}", json["comparisons"][0]);
     let out = std::fs::read_to_string(repo.place.path("out")).unwrap();
-    assert_eq!(out, format!(", --delay-every 1 --delay 5ms\nnew, {SLOWER}\n"));
+    assert_eq!(out, format!(", --burn 300us\nnew, {SLOWER}\n"));
     assert_eq!(repo.git(&["status", "--porcelain"]), " M flags\n?? new\n");
     repo.is_clean();
 }
@@ -342,8 +343,8 @@ fn what_cannot_be_compared_is_one_sentence_with_a_remedy() {
         &["error: base ", "(A server) does not build", "exited with status 3", "| one", "| two"],
     );
     fails(
-        &["--build", "grep -q 5ms flags", SERVE],
-        &[&format!("error: head {short} (A change) does not build: `grep -q 5ms flags`")],
+        &["--build", "grep -q 300us flags", SERVE],
+        &[&format!("error: head {short} (A change) does not build: `grep -q 300us flags`")],
     );
     fails(
         &["--build", "sleep 600", "--build-timeout", "1s", SERVE],
