@@ -85,6 +85,15 @@ impl Repository {
         &self.git_dir
     }
 
+    /// The hash by which its objects are named: `sha1` or `sha256`.
+    ///
+    /// # Errors
+    /// If git is older than 2.29.
+    pub(crate) fn object_format(&self) -> Result<String, Failure> {
+        let format = self.git(&["rev-parse", "--show-object-format"])?;
+        Ok(format.checked("git rev-parse")?.line())
+    }
+
     /// The commit that a revision names.
     ///
     /// # Errors

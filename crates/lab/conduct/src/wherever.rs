@@ -29,18 +29,7 @@ impl Stack {
         let Some(machine) = &site.stack else {
             return Ok(Stack::Near(Box::new(stage.start(stack, options)?)));
         };
-        let options = far::StackOptions {
-            name: options.name,
-            cpus: options.cpus,
-            client_cpus: options.client_cpus,
-            draws: options.draws,
-            host: options.host,
-            path_prepend: options.path_prepend,
-            files: options.files,
-            working_dir: options.working_dir,
-            seed: options.seed,
-        };
-        Ok(Stack::Far(far::Stack::start(machine, stack, options)?))
+        Ok(Stack::Far(far::Stack::start(machine, stack, options.into())?))
     }
 
     /// That of this machine, for what only works here.

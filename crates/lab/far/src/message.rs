@@ -167,6 +167,23 @@ pub struct StackOptions {
     pub seed: Seed,
 }
 
+/// What is not bound to this machine of the options of a start here.
+impl From<stage::StartOptions> for StackOptions {
+    fn from(options: stage::StartOptions) -> StackOptions {
+        StackOptions {
+            name: options.name,
+            cpus: options.cpus,
+            client_cpus: options.client_cpus,
+            draws: options.draws,
+            host: options.host,
+            path_prepend: options.path_prepend,
+            files: options.files,
+            working_dir: options.working_dir,
+            seed: options.seed,
+        }
+    }
+}
+
 /// What to read around a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use base::{CpuSet, Nanos, RunId, Seed};
-use far::{FarError, Look, Machine, StackOptions};
+use base::{Nanos, RunId, Seed};
+use far::{FarError, Look, Machine};
 use record::{Pair, Replay, ReplayServer, RunState, Side};
 use spec::{HttpRequest, Target, TlsOptions, Variant};
-use stage::{Draws, LiveStack, Stage, StageOptions, StartOptions};
+use stage::{LiveStack, Stage, StageOptions, StartOptions};
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -234,44 +234,27 @@ fn started(
     loop {
         attempt += 1;
         let seed = options.seed.derive(side.word(), attempt);
+        let stop = options.stop.clone();
+        let start = StartOptions { stop, ..StartOptions::new(side.word(), seed) };
         let (is_taken, error) = match options.machine.as_ref().filter(|_| variant.on.is_some()) {
-            None => {
-                let stop = options.stop.clone();
-                let start = StartOptions { stop, ..StartOptions::new(side.word(), seed) };
-                match stage.start(&variant.stack, start) {
-                    Ok(stack) => return Ok(Some(ServerStack::Near(Box::new(stack)))),
-                    Err(error) => (
-                        error.is_address_in_use(),
-                        ReplayError::Stage { side, cause: Box::new(error) },
-                    ),
+            None => match stage.start(&variant.stack, start) {
+                Ok(stack) => return Ok(Some(ServerStack::Near(Box::new(stack)))),
+                Err(error) => {
+                    (error.is_address_in_use(), ReplayError::Stage { side, cause: Box::new(error) })
+                }
+            },
+            Some(machine) => {
+                let host = machine.address(variant.address.as_deref());
+                let start = StartOptions { host, ..start };
+                match far::Stack::start(machine, &variant.stack, start.into()) {
+                    Ok(stack) => return Ok(Some(ServerStack::Far(stack))),
+                    Err(cause) => (cause.is_address_in_use(), ReplayError::Far { side, cause }),
                 }
             }
-            Some(machine) => match far::Stack::start(
-                machine,
-                &variant.stack,
-                far_options(side, variant, machine, seed),
-            ) {
-                Ok(stack) => return Ok(Some(ServerStack::Far(stack))),
-                Err(cause) => (cause.is_address_in_use(), ReplayError::Far { side, cause }),
-            },
         };
         if !is_taken || attempt == START_ATTEMPTS {
             return Err(error);
         }
-    }
-}
-
-fn far_options(side: Side, variant: &Variant, machine: &Machine, seed: Seed) -> StackOptions {
-    StackOptions {
-        name: side.word().to_owned(),
-        cpus: CpuSet::default(),
-        client_cpus: CpuSet::default(),
-        draws: Draws { env_padding_bytes: 0, ..Draws::of(seed) },
-        host: machine.address(variant.address.as_deref()),
-        path_prepend: Vec::new(),
-        files: None,
-        working_dir: None,
-        seed,
     }
 }
 

@@ -61,7 +61,8 @@ impl<'s> Worktrees<'s> {
     ) -> Result<Worktrees<'s>, Failure> {
         let sent = self.stage.dir().join(REPOSITORY);
         let path = sent.display().to_string();
-        let init = ["init", "--quiet", "--bare", "--template=", &path];
+        let format = format!("--object-format={}", self.repository.object_format()?);
+        let init = ["init", "--quiet", "--bare", "--template=", &format, &path];
         check(&self.git(&self.root, &init)?, "git cannot make a repository for the two commits")?;
         // A server may refuse commits that no branch or tag names; this one is the user's own.
         let serve = "git -c uploadpack.allowAnySHA1InWant=true upload-pack";
